@@ -1,0 +1,1 @@
+"""The HTTP API: decode, call a service, encode."""

@@ -1,0 +1,1 @@
+"""Hashes and judges credentials; the rows are the services' business."""

@@ -1,0 +1,1 @@
+"""The Python client and worker, which speak to a server over HTTP."""

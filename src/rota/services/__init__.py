@@ -1,0 +1,1 @@
+"""The verbs and the loops; they alone change state."""

@@ -1,0 +1,1 @@
+"""The store on one SQLite file: one writing thread, many readers."""

@@ -1,0 +1,47 @@
+"""Promotion of delayed jobs and recovery of lapsed leases on SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import structlog
+
+from rota.domain import transitions
+from rota.store.base import Swept
+from rota.store.sqlite.connection import describe
+from rota.store.sqlite.jobs import load_jobs, record_failure, save_job
+from rota.store.sqlite.transaction import Transaction
+
+log = structlog.get_logger("rota.store")
+
+
+def sweep(within: Transaction) -> Swept:
+    """Promote what is due, then recover what has lapsed; repeating it changes nothing."""
+    (writable_since,) = within.execute("pulse", within.now).fetchone()
+    promoted = within.execute("promote", within.now).fetchall()
+    within.announced.update(promoted)
+    return Swept(promoted=len(promoted), recovered=recover(within, writable_since))
+
+
+def recover(within: Transaction, writable_since: int) -> int:
+    """Count a lapsed lease as a failed attempt "worker lost"; with retries left the job is ready at once.
+
+    Time in which no node could write is not held against a worker: ``writable_since`` is when the
+    database became writable again. A row that cannot be written is logged and left.
+    """
+    ids = [id for (id,) in within.execute("lapsed_jobs", within.now)]
+    recovered = 0
+    for job in load_jobs(within, ids).values() if ids else ():
+        if not transitions.lapsed(job, writable_since, within.now):
+            continue
+        within.connection.execute("SAVEPOINT lapse")
+        try:
+            changed = transitions.lapse(job, within.now)
+            record_failure(within, job, changed)
+            save_job(within, changed)
+            recovered += 1
+        except sqlite3.IntegrityError as error:
+            within.connection.execute("ROLLBACK TO lapse")
+            log.error("job_not_recovered", job=job.id, error=describe(error))
+        within.connection.execute("RELEASE lapse")
+    return recovered
