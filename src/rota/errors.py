@@ -11,6 +11,7 @@ and never holds a secret, SQL or a path.
     ├── Forbidden 403
     ├── NotFound 404
     ├── MethodNotAllowed 405
+    ├── RequestTimeout 408
     ├── Conflict 409                ── JobNotHeld, JobEnded, JobRunning, NotReplayable, NameTaken
     ├── TooLarge 413
     ├── UnsupportedMediaType 415
@@ -101,6 +102,12 @@ class MethodNotAllowed(RotaError):
     code = "method-not-allowed"
     title = "This path does not know the method"
     status = 405
+
+
+class RequestTimeout(RotaError):
+    code = "request-timeout"
+    title = "The request took too long to arrive"
+    status = 408
 
 
 class Conflict(RotaError):

@@ -32,7 +32,6 @@ MAX_LEASE_SECONDS: Final = 86_400
 LEASE_TYPE_FACTOR: Final = 10
 """A claim may ask for at most this many times the lease of the job's type."""
 MAX_RETRIES: Final = 10_000
-MAX_TIMEOUT_SECONDS: Final = 365 * 86_400
 MAX_DELAY_SECONDS: Final = 30 * 86_400
 """Longest snooze and longest delay a worker may ask for before a retry."""
 MAX_PAYLOAD_BYTES: Final = 65_536
