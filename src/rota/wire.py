@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -50,6 +50,11 @@ def parse_instant(text: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
+_EMPTY: Final = Raw(b"{}")
+_NULL: Final = Raw(b"null")
+# Given by factories, because a JSON schema cannot show raw bytes as a default.
+
+
 # --- requests -------------------------------------------------------------------------------------
 
 
@@ -57,9 +62,13 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
     """A request body."""
 
 
+class NoFields(Request):
+    """The body of calls that take none: nothing, or an empty object."""
+
+
 class EnqueueRequest(Request):
     type: str
-    payload: Raw = Raw(b"{}")
+    payload: Raw = msgspec.field(default_factory=lambda: _EMPTY)
     priority: str | None = None
     queue: str | None = None
     max_retries: int | None = None
@@ -91,7 +100,7 @@ class ClaimBatchRequest(ClaimRequest, kw_only=True):
 
 class CompleteRequest(Request):
     lease_token: str
-    result: Raw = Raw(b"null")
+    result: Raw = msgspec.field(default_factory=lambda: _NULL)
 
 
 class FailRequest(Request):
@@ -294,13 +303,16 @@ def claimed_answer(job: Job) -> ClaimedJobAnswer:
     return ClaimedJobAnswer(*values)
 
 
-class Page(msgspec.Struct, gc=False):
-    items: list[Any]
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], gc=False):
+    items: list[T]
     next_cursor: str | None = None
 
 
-class Items(msgspec.Struct, gc=False):
-    items: list[Any]
+class Items(msgspec.Struct, Generic[T], gc=False):
+    items: list[T]
 
 
 class BatchItem(msgspec.Struct, omit_defaults=True, gc=False):

@@ -2,7 +2,23 @@
 
 import rota
 
-PUBLIC_NAMES: list[str] = []
+PUBLIC_NAMES = [
+    "AsyncClient",
+    "ClaimedJob",
+    "CurrentJob",
+    "Fail",
+    "JobCancelled",
+    "JobInfo",
+    "JobSpec",
+    "Retry",
+    "RotaError",
+    "Snooze",
+    "Task",
+    "Tasks",
+    "Worker",
+    "current_job",
+    "task",
+]
 
 
 def test_public_names_are_exactly_these() -> None:

@@ -1,1 +1,5 @@
-"""The command line."""
+"""The command line: one file per group of commands; ``print`` and the terminal live here only."""
+
+from rota.cli.app import main
+
+__all__ = ["main"]

@@ -257,18 +257,12 @@ def cancel(job: Job, now: int) -> Job:
 
 
 def replay(job: Job, now: int) -> Job:
-    """A failed or cancelled job starts over: retry_count 0, max_retries, id and place kept."""
+    """A failed or cancelled job starts over: retry_count 0, max_retries, id and place kept.
+
+    Until it is claimed again, whoever failed it may repeat that (see :func:`repeated`).
+    """
     pending = _given_back(job, _step(job, Event.REPLAY), now)
-    return replace(
-        pending,
-        retry_count=0,
-        releases=0,
-        finished_at=None,
-        result=None,
-        owner=None,
-        lease_token=None,
-        last_outcome=None,
-    )
+    return replace(pending, retry_count=0, releases=0, finished_at=None, result=None)
 
 
 def repeated(job: Job, ending: Finish) -> bool:

@@ -118,7 +118,8 @@ class Store(Protocol):
     async def enqueue(self, jobs: Sequence[NewJob], *, atomic: bool = False) -> list[Enqueued]:
         """Insert jobs. A known (producer, request_uid) or (producer, idempotency key) gives the stored job.
 
-        ``atomic``: all in one transaction (at most 5,000); otherwise long lists may be cut.
+        ``atomic``: all in one transaction (at most 5,000); otherwise long lists may be cut. They are taken
+        or turned away as a whole; when the database then fails at one part, others may have been stored.
         """
         ...
 
@@ -179,7 +180,7 @@ class Store(Protocol):
         actor: Actor,
         judge: TokenJudge,
     ) -> TokenRecord:
-        """Give a token a new secret. ``judge`` sees the stored record inside the transaction and may raise."""
+        """Give a token a new secret. ``judge`` sees the stored record in the transaction and may raise."""
         ...
 
     async def revoke_token(self, key_id: str, actor: Actor, judge: TokenJudge) -> TokenRecord:

@@ -97,26 +97,32 @@ class Batcher:
 
     # --- callers ----------------------------------------------------------------------------------
 
-    def submit(self, member: Member) -> asyncio.Future[Any]:
-        """Queue a member. Raises Unavailable when too much waits already or the store is closing."""
+    def submit(self, *members: Member) -> list[asyncio.Future[Any]]:
+        """Queue members of one kind, all or none.
+
+        Raises Unavailable when too much waits already or the store is closing.
+        """
+        size = sum(member.size for member in members)
         with self._lock:
             if self._closed:
                 raise Unavailable("the server is stopping: try again in a moment", retry_after=1)
-            limit = MAX_WAITING_MEMBERS if member.kind is Kind.ENQUEUE else MAX_WAITING_MEMBERS * RESERVE
-            room = MAX_WAITING_BYTES if member.kind is Kind.ENQUEUE else MAX_WAITING_BYTES * RESERVE
-            if len(self._waiting) >= limit or self._waiting_bytes + member.size > room:
+            share = 1 if any(member.kind is Kind.ENQUEUE for member in members) else RESERVE
+            if (
+                len(self._waiting) + len(members) > MAX_WAITING_MEMBERS * share
+                or self._waiting_bytes + size > MAX_WAITING_BYTES * share
+            ):
                 raise Unavailable("the store cannot keep up: try again in a second", retry_after=1)
-            self._waiting.append(member)
-            self._waiting_bytes += member.size
-            if len(self._waiting) == 1:
+            if not self._waiting:
                 self._lock.notify()
-        return member.future
+            self._waiting.extend(members)
+            self._waiting_bytes += size
+        return [member.future for member in members]
 
-    def submit_again(self, member: Member) -> None:
-        """Put back a member that its transaction had no room for, before all others."""
+    def submit_again(self, members: Sequence[Member]) -> None:
+        """Put back members that their transaction had no room for, before all others and in their order."""
         with self._lock:
-            self._waiting.appendleft(member)
-            self._waiting_bytes += member.size
+            self._waiting.extendleft(reversed(members))
+            self._waiting_bytes += sum(member.size for member in members)
 
     def close(self) -> None:
         """Take no more members; parked claims end empty. What waits is still taken."""
@@ -163,8 +169,11 @@ class Batcher:
         deliver([(member, [])])
 
     def knows_dry(self, lanes: LaneSet) -> bool:
-        """Whether others wait for the same lanes, so that nothing can be ready in them."""
-        return lanes in self._parked
+        """Whether others wait for the same lanes, so that nothing can be ready in them.
+
+        A store that is closing hands out nothing more: it could not take back what does not arrive.
+        """
+        return self._closed or lanes in self._parked
 
     def wake(self, announced: Iterable[Lane] | None) -> list[Member]:
         """Take out the parked claims that may serve one of the announced lanes (None: any lane)."""

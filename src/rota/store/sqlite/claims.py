@@ -17,7 +17,7 @@ from rota.domain.job import (
     Job,
     granted_lease,
 )
-from rota.errors import RateLimited, RotaError
+from rota.errors import RateLimited, RotaError, Unauthenticated
 from rota.store.batcher import Lane
 from rota.store.sqlite.jobs import load_jobs
 from rota.store.sqlite.transaction import Transaction
@@ -32,11 +32,16 @@ def serve(within: Transaction, claims: Sequence[Claim]) -> list[list[Job] | Rota
     """Hand ready jobs to claims with equal lane sets, first come first served; empty: nothing was found."""
     answers: list[list[Job] | RotaError | None] = [_repeated(within, claim) for claim in claims]
     room: dict[str, int] = {}
+    ended: set[str] = set()
     limits: list[int] = []
     for i, claim in enumerate(claims):
         if claim.owner not in room:
-            (held,) = within.execute("count_held", claim.owner).fetchone()
+            held, revoked = within.execute("count_held", claim.owner).fetchone()
             room[claim.owner] = MAX_HELD_PER_TOKEN - held
+            if revoked:
+                ended.add(claim.owner)
+        if claim.owner in ended:
+            answers[i] = Unauthenticated("the token was revoked")
         limit = 0 if answers[i] is not None else min(claim.limit, room[claim.owner])
         if limit <= 0 and answers[i] is None:
             answers[i] = RateLimited(

@@ -224,11 +224,12 @@ def _append_log(within: Transaction, job: Job, text: str) -> None:
     attempt_full = job.log_bytes_attempt + size > MAX_LOG_BYTES_PER_ATTEMPT
     job_full = job.log_bytes + size > MAX_LOG_BYTES_PER_JOB
     if attempt_full or job_full:
-        if job.log_bytes_attempt >= MAX_LOG_BYTES_PER_ATTEMPT or job.log_bytes >= MAX_LOG_BYTES_PER_JOB:
+        if job.log_bytes_attempt > MAX_LOG_BYTES_PER_ATTEMPT or job.log_bytes > MAX_LOG_BYTES_PER_JOB:
             return
         text = LOG_CUT
-        job.log_bytes_attempt = MAX_LOG_BYTES_PER_ATTEMPT
-        job.log_bytes = MAX_LOG_BYTES_PER_JOB if job_full else job.log_bytes
+        # One more than there may be: the mark has been left.
+        job.log_bytes_attempt = MAX_LOG_BYTES_PER_ATTEMPT + 1
+        job.log_bytes = MAX_LOG_BYTES_PER_JOB + 1 if job_full else job.log_bytes
     else:
         job.log_bytes_attempt += size
         job.log_bytes += size

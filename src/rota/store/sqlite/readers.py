@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ReadTimedOut(Unavailable):
-    """A read was cut short by its deadline. Who can answer with a part catches it; else it is a 503."""
+    """A read was cut short by its deadline and had no part of its answer to give."""
 
 
 class ReaderPool:
@@ -65,7 +65,7 @@ class ReaderPool:
         try:
             return read(connection)
         except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
+            if not interrupted(error):
                 raise
             raise ReadTimedOut("the search took too long: narrow it down", retry_after=1) from error
         finally:
@@ -78,3 +78,8 @@ class ReaderPool:
             own = self._own.connection = open_reader(self._path)
             self._opened.append(own)
         return own
+
+
+def interrupted(error: sqlite3.Error) -> bool:
+    """Whether a read was cut short by its deadline."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT

@@ -15,7 +15,7 @@ from rota.domain.job import Attempt, Job, LogLine
 from rota.errors import RotaError
 from rota.store.base import JobFilter, JobPage, JobType, TokenRecord
 from rota.store.sqlite.access import read_token, read_tokens, read_types
-from rota.store.sqlite.readers import ReaderPool
+from rota.store.sqlite.readers import ReaderPool, interrupted
 from rota.store.sqlite.transaction import QUERIES
 
 MAX_LOOKED_AT: Final = 20_000
@@ -124,13 +124,18 @@ def _page(
     found: list[Job] = []
     looked_at, size, window = 0, 0, max(FIRST_WINDOW, limit)
     while looked_at < MAX_LOOKED_AT:
-        ids = [id for (id,) in connection.execute(source, (before, min(window, MAX_LOOKED_AT - looked_at)))]
+        most = min(window, MAX_LOOKED_AT - looked_at)
+        try:
+            ids = [id for (id,) in connection.execute(source, (before, most))]
+            values |= {"ids": json.encode(ids).decode(), "limit": limit - len(found)}
+            rows = connection.execute(QUERIES["narrow_jobs"], values).fetchall() if ids else []
+        except sqlite3.OperationalError as error:
+            if looked_at and interrupted(error):
+                break
+            raise
         if not ids:
             return JobPage(found, None)
-        rows = connection.execute(
-            QUERIES["narrow_jobs"], {**values, "ids": json.encode(ids).decode(), "limit": limit - len(found)}
-        )
-        for row in rows.fetchall():
+        for row in rows:
             job = visibility.mask(Job(*row))
             found.append(job)
             size += len(job.payload or b"") + len(job.result or b"")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,17 +94,17 @@ class SqliteStore:
     # --- the hot verbs ----------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, atomic: bool = False) -> list[Enqueued]:
-        futures = []
         step = max(len(jobs), 1) if atomic else MAX_BATCH_ROWS
-        for at in range(0, len(jobs), step):
-            part = jobs[at : at + step]
-            size = sum(len(job.payload) + JOB_BYTES for job in part)
-            futures.append(self._batcher.submit(Member(Kind.ENQUEUE, part, rows=len(part), size=size)))
-        return await _all(futures)
+        parts = [jobs[at : at + step] for at in range(0, len(jobs), step)]
+        return await self._all(
+            Member(Kind.ENQUEUE, part, rows=len(part), size=sum(len(job.payload) + JOB_BYTES for job in part))
+            for part in parts
+        )
 
     async def claim(self, claim: Claim, *, wait_seconds: float = 0, judge: Judge | None = None) -> list[Job]:
         member = Member(Kind.CLAIM, claim, rows=claim.limit, parks=wait_seconds > 0, judge=judge)
-        future: asyncio.Future[list[Job]] = self._batcher.submit(member)
+        future: asyncio.Future[list[Job]]
+        (future,) = self._batcher.submit(member)
         timer = member.loop.call_later(wait_seconds, deliver, [(member, [])]) if member.parks else None
         try:
             return await future
@@ -117,30 +117,47 @@ class SqliteStore:
                 timer.cancel()
 
     async def finish(self, endings: Sequence[Finish], *, answer: bool = True) -> list[Job | RotaError | None]:
-        futures = []
-        for at in range(0, len(endings), MAX_BATCH_ROWS):
-            part = endings[at : at + MAX_BATCH_ROWS]
-            size = sum(len(each.result or b"") + JOB_BYTES for each in part)
-            futures.append(
-                self._batcher.submit(Member(Kind.FINISH, (part, answer), rows=len(part), size=size))
+        parts = [endings[at : at + MAX_BATCH_ROWS] for at in range(0, len(endings), MAX_BATCH_ROWS)]
+        return await self._all(
+            Member(
+                Kind.FINISH,
+                (part, answer),
+                rows=len(part),
+                size=sum(len(each.result or b"") + JOB_BYTES for each in part),
             )
-        return await _all(futures)
+            for part in parts
+        )
 
     async def heartbeat(self, beats: Sequence[Beat]) -> list[Beaten | RotaError]:
-        futures = []
-        for at in range(0, len(beats), MAX_BATCH_ROWS):
-            part = beats[at : at + MAX_BATCH_ROWS]
-            futures.append(self._batcher.submit(Member(Kind.BEAT, part, rows=len(part))))
-        return await _all(futures)
+        parts = [beats[at : at + MAX_BATCH_ROWS] for at in range(0, len(beats), MAX_BATCH_ROWS)]
+        return await self._all(
+            Member(
+                Kind.BEAT, part, rows=len(part), size=sum(len(each.log or "") + JOB_BYTES for each in part)
+            )
+            for part in parts
+        )
 
     async def sweep(self) -> Swept:
-        swept: Swept = await self._batcher.submit(Member(Kind.SWEEP, None))
+        (future,) = self._batcher.submit(Member(Kind.SWEEP, None))
+        swept: Swept = await future
         return swept
+
+    async def _all(self, members: Iterable[Member]) -> list[Any]:
+        """The results of one call's members in order. All have ended before an error of one is raised."""
+        futures = self._batcher.submit(*members)
+        if len(futures) == 1:
+            return await futures[0]  # type: ignore[no-any-return]
+        parts: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
+        for part in parts:
+            if isinstance(part, BaseException):
+                raise part
+        return [each for part in parts for each in part]
 
     # --- administration ---------------------------------------------------------------------------
 
     async def _change(self, change: Callable[[Transaction], T]) -> T:
-        result: T = await self._batcher.submit(Member(Kind.ADMIN, change))
+        (future,) = self._batcher.submit(Member(Kind.ADMIN, change))
+        result: T = await future
         return result
 
     async def cancel(self, id: int, visibility: Visibility, actor: Actor) -> Job:
@@ -202,14 +219,3 @@ class SqliteStore:
 
     async def keep_fingerprint(self, fingerprint: str, previous: str | None) -> None:
         await self._change(lambda within: access.keep_fingerprint(within.connection, fingerprint, previous))
-
-
-async def _all(futures: Sequence[asyncio.Future[Any]]) -> list[Any]:
-    """The results of one call's members in order. All have ended before an error of one is raised."""
-    if len(futures) == 1:
-        return await futures[0]  # type: ignore[no-any-return]
-    parts: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
-    for part in parts:
-        if isinstance(part, BaseException):
-            raise part
-    return [each for part in parts for each in part]

@@ -29,7 +29,7 @@ def recover(within: Transaction, writable_since: int) -> int:
     Time in which no node could write is not held against a worker: ``writable_since`` is when the
     database became writable again. A row that cannot be written is logged and left.
     """
-    ids = [id for (id,) in within.execute("lapsed_jobs", within.now)]
+    ids = [id for (id,) in within.execute("lapsed_jobs", within.now, writable_since)]
     recovered = 0
     for job in load_jobs(within, ids).values() if ids else ():
         if not transitions.lapsed(job, writable_since, within.now):

@@ -80,12 +80,13 @@ class Writer:
             return
         try:
             verdicts = self._transact(rest)
-        except Exception as error:
+        except Unavailable as busy:
+            # The lock was not to be had in all that time: each member alone would wait as long again.
             self._rolled_back()
-            if len(rest) == 1:
-                verdicts = [(rest[0], _hidden(error))]
-            else:
-                verdicts = self._singly(rest)
+            verdicts = [(member, Unavailable(busy.detail, retry_after=1)) for member in rest]
+        except Exception:
+            self._rolled_back()
+            verdicts = self._singly(rest)
         deliver(verdicts, unwanted=self.give_back)
 
     def _parked_at_once(self, member: Member) -> bool:
@@ -105,7 +106,7 @@ class Writer:
         verdicts: list[Verdict] = []
         for member in members:
             try:
-                verdicts += self._transact([member])
+                verdicts += self._transact([member], alone=True)
             except Exception as error:
                 self._rolled_back()
                 verdicts.append((member, _hidden(error)))
@@ -127,7 +128,11 @@ class Writer:
         self.version += 1
         return True
 
-    def _transact(self, members: Sequence[Member]) -> list[Verdict]:
+    def _transact(self, members: Sequence[Member], *, alone: bool = False) -> list[Verdict]:
+        """Run members, and the parked claims that they wake, in one transaction.
+
+        ``alone`` leaves the woken claims to the next one, so that a guilty claim fails nobody else.
+        """
         by_kind: dict[Kind, list[Member]] = {}
         for member in members:
             by_kind.setdefault(member.kind, []).append(member)
@@ -148,25 +153,23 @@ class Writer:
         if asked := by_kind.get(Kind.SWEEP):
             swept = sweep(within)
             verdicts += [(member, swept) for member in asked]
-        claims = list(by_kind.get(Kind.CLAIM, ()))
-        if within.announced_all or elsewhere:
-            claims += self._batcher.wake(None)
-        elif within.announced:
-            claims += self._batcher.wake(within.announced)
+        lanes = None if within.announced_all or elsewhere else within.announced
+        woken = [] if alone else self._batcher.wake(lanes)
+        claims = by_kind.get(Kind.CLAIM, []) + woken
         again: list[Member] = []
         try:
             served = self._claim(within, claims, again) if claims else []
             self._connection.commit()
         except BaseException:
-            for member in claims:
-                if member not in members:
-                    self._batcher.park(member)
+            for member in woken:
+                self._batcher.park(member)
             raise
         self.commits += 1
         if Kind.ADMIN in by_kind:
             self.version += 1
-        for member in again:
-            self._batcher.submit_again(member)
+        if alone:
+            again += self._batcher.wake(lanes)
+        self._batcher.submit_again(again)
         for member, jobs in served:
             if jobs == []:
                 self._claimed_nothing(member)
@@ -220,8 +223,9 @@ class Writer:
                 served = serve(within, [member.item for member in share])
                 verdicts += zip(share, served, strict=True)
                 dry = not all(served)
-            if dry:
-                verdicts += [(member, []) for member in group]
+            if dry:  # what they ask to be repeated must still be looked up
+                again += [member for member in group if member.item.repeat]
+                verdicts += [(member, []) for member in group if not member.item.repeat]
         return verdicts
 
     def give_back(self, jobs: Sequence[Job]) -> None:

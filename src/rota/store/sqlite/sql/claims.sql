@@ -46,8 +46,11 @@ FROM json_each(?1) AS lane JOIN rota_jobs ON rota_jobs.id IN (
 -- name: payload_sizes
 SELECT id, length(payload) FROM rota_jobs WHERE id IN (SELECT value FROM json_each(?));
 
+-- What a token holds, and whether it was revoked: its waiting claims must not take back at once what the
+-- revocation has just released.
 -- name: count_held
-SELECT count(*) FROM rota_jobs WHERE status = 'running' AND owner = ?;
+SELECT count(*), EXISTS (SELECT 1 FROM rota_tokens WHERE id = ?1 AND revoked_at IS NOT NULL)
+FROM rota_jobs WHERE status = 'running' AND owner = ?1;
 
 -- name: held_under_claim
 SELECT id FROM rota_jobs WHERE status = 'running' AND owner = ? AND claim_id = ?;

@@ -17,7 +17,8 @@ WHERE id IN (
 )
 RETURNING queue, type;
 
--- Steps from owner to owner through the index of held jobs and reads only leases that have run out.
+-- Steps from owner to owner through the index of held jobs and reads only leases that have run out. The last
+-- condition is that of transitions.lapsed, so that jobs still spared after an outage (?2) take nobody's place.
 -- name: lapsed_jobs
 WITH RECURSIVE holder (owner) AS (
     SELECT (SELECT min(owner) FROM rota_jobs WHERE status = 'running')
@@ -29,4 +30,5 @@ SELECT rota_jobs.id
 FROM holder JOIN rota_jobs INDEXED BY rota_jobs_held
     ON rota_jobs.status = 'running' AND rota_jobs.owner = holder.owner
     AND rota_jobs.lease_expires_at < ?1
+    AND ?2 + CAST(rota_jobs.lease_seconds * 1000 / 3 AS INTEGER) + 2000 < ?1
 LIMIT 1000;

@@ -1,0 +1,1 @@
+"""The benchmarks: ``python -m benchmarks`` runs them all. See docs/benchmarks.md."""

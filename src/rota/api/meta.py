@@ -1,0 +1,107 @@
+"""Pages about the API itself: plain HTML that loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from rota.api.call import HTML, JSON, Answer, Call, Handler
+from rota.api.route import Route
+from rota.errors import BY_CODE, NotFound, StartError
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
+    "color:#1b1f24;background:#fff}code{font-family:ui-monospace,monospace;font-size:.95em}"
+    "h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem}table{border-collapse:collapse;width:100%}"
+    "td,th{text-align:left;vertical-align:top;padding:.4rem .8rem .4rem 0;border-bottom:1px solid #d8dee4}"
+    "a{color:#0b57d0}@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}"
+    "td,th{border-color:#30363d}a{color:#8ab4f8}}"
+)
+_DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+PAGE_POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; frame-ancestors 'none'".encode()
+)
+"""The content security policy of these pages: their own style, nothing else."""
+
+_ADVICE: Final = {
+    "validation-failed": "Look at errors: each entry names a field and what is wrong with it.",
+    "malformed": "The request is not valid HTTP or JSON. Send it again in the right form.",
+    "unauthenticated": "Send a valid token in the header Authorization: Bearer rota_…",
+    "forbidden": "The token lacks a scope, range or priority. Ask for one that has it.",
+    "not-found": "What you ask for does not exist, or the token may not see it.",
+    "method-not-allowed": "The header Allow lists the methods of this path.",
+    "conflict": "The present state does not allow this. Read it again, then decide.",
+    "too-large": "Send less: bodies hold up to 1 MiB, batches up to 32 MiB.",
+    "unsupported-media-type": "Send Content-Type: application/json and no Content-Encoding.",
+    "rate-limited": "Wait as long as the header Retry-After says, then go on more slowly.",
+    "unavailable": "Wait as long as the header Retry-After says, then try again. Nothing was stored.",
+    "internal": "This is a fault of the server. Report the request_id; its log has more.",
+}
+_PROBLEMS: Final = {code: kind for code, kind in BY_CODE.items() if kind is not StartError}
+
+
+async def home(_: Call, __: None) -> Answer:
+    return Answer(302, None, ((b"location", b"/docs"),))
+
+
+async def problem_page(call: Call, _: None) -> Answer:
+    kind = _PROBLEMS.get(call.name)
+    if kind is None:
+        raise NotFound("there is no such problem; /docs lists all")
+    codes = [getattr(base, "code", "") for base in kind.__mro__]
+    advice = next((_ADVICE[code] for code in codes if code in _ADVICE), "")
+    body = (
+        f"<p>Status <code>{kind.status}</code>, code <code>{escape(kind.code)}</code></p>"
+        f"<p>{escape(advice)}</p><p><a href='/docs'>All calls and problems</a></p>"
+    )
+    return Answer(200, _page(kind.title, body), media=HTML)
+
+
+def docs_page(routes: Sequence[Route]) -> bytes:
+    """The route table and the problems for people; programs read /openapi.json."""
+    parts = ["<p>The whole contract for programs: <a href='/openapi.json'>/openapi.json</a></p>"]
+    for tag in dict.fromkeys(route.tag for route in routes):
+        parts.append(f"<h2>{escape(tag)}</h2><table><tr><th>Call<th>What it does<th>Needs</tr>")
+        parts.extend(
+            f"<tr><td><code>{route.method} {escape(route.path)}</code>"
+            f"<td>{escape(route.summary)}<td>{escape(needs_in_words(route))}</tr>"
+            for route in routes
+            if route.tag == tag
+        )
+        parts.append("</table>")
+    parts.append("<h2>problems</h2><table><tr><th>Code<th>Status<th>Meaning</tr>")
+    parts.extend(
+        f"<tr><td><a href='/problems/{code}'><code>{code}</code></a>"
+        f"<td>{kind.status}<td>{escape(kind.title)}</tr>"
+        for code, kind in sorted(_PROBLEMS.items(), key=lambda entry: (entry[1].status, entry[0]))
+    )
+    parts.append("</table>")
+    return _page("Rota", "".join(parts))
+
+
+def needs_in_words(route: Route) -> str:
+    """The scopes of a route, such as ``jobs:read and detail:read``."""
+    if route.public:
+        return "no token"
+    return " or ".join(" and ".join(sorted(scopes, reverse=True)) for scopes in route.needs)
+
+
+def static(body: bytes, media: bytes = JSON) -> Handler:
+    """A handler that always answers the same."""
+    answer = Answer(200, body, media=media)
+
+    async def handler(_: Call, __: None) -> Answer:
+        return answer
+
+    return handler
+
+
+def _page(title: str, body: str) -> bytes:
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
+        f"<meta name=viewport content='width=device-width'><style>{_STYLE}</style>"
+        f"<h1>{escape(title)}</h1>{body}</html>"
+    ).encode()

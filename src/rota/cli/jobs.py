@@ -1,0 +1,289 @@
+"""``rota jobs``: look at jobs, stop them, start them over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from cyclopts import App
+
+from rota.cli import output
+from rota.cli.connection import JsonFlag, Reply, Server, ask, converse, listing, with_body
+from rota.cli.failures import FAILED, OK, next_step
+from rota.cli.values import INSTANT
+from rota.client import calls
+from rota.client.aio import AsyncClient
+from rota.client.answers import Page, reader
+from rota.client.jobs import AttemptInfo, JobInfo, LogInfo
+from rota.client.protocol import Call
+from rota.errors import Forbidden, RotaError
+
+jobs = App(
+    name="jobs",
+    help_epilogue="""\
+Examples:
+
+  rota jobs list --status failed          the dead letters
+  rota jobs show 17                       one job, its attempts and its log
+  rota jobs replay 17                     start a failed job over""",
+)
+
+
+@jobs.command(
+    name="list",
+    help_epilogue="""\
+Examples:
+
+  rota jobs list
+  rota jobs list --status failed --type mail.send
+  rota jobs list --status pending,running --created-after 2026-12-01T00:00:00Z --json""",
+)
+def list_jobs(
+    *,
+    status: str | None = None,
+    type: str | None = None,
+    queue: str | None = None,
+    text: str | None = None,
+    created_after: Annotated[datetime | None, INSTANT] = None,
+    created_before: Annotated[datetime | None, INSTANT] = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+    server: Server = Server(),
+    as_json: JsonFlag = False,
+) -> None:
+    """List jobs, newest first.
+
+    Parameters
+    ----------
+    status
+        pending, running, completed, failed, cancelled; several with commas between them.
+    type
+        Only jobs of this type.
+    queue
+        Only jobs of this queue.
+    text
+        Only jobs whose payload holds this text.
+    created_after
+        Only jobs handed in at this instant or later.
+    created_before
+        Only jobs handed in before this instant.
+    limit
+        How many, 1 to 200; else 50.
+    cursor
+        Where the list before ended; it told you.
+    """
+    path = listing(
+        "/jobs",
+        status=status,
+        type=type,
+        queue=queue,
+        q=text,
+        created_after=_text(created_after),
+        created_before=_text(created_before),
+        limit=limit,
+        cursor=cursor,
+    )
+    reply = ask(server, Call("GET", path, reader(Page[JobInfo])))
+    if as_json:
+        return output.document(reply.body)
+    if not reply.value.items:
+        narrowed = any((status, type, queue, text, created_after, created_before, cursor))
+        output.hint(
+            "No job matches. `rota jobs list` without filters shows all that you may see."
+            if narrowed
+            else "There are no jobs yet. Hand one in with: rota enqueue TYPE '{…}'"
+        )
+        return None
+    output.table(
+        ("ID", "TYPE", "QUEUE", "PRIORITY", "STATUS", "RETRIES", "CREATED", "WORKER"),
+        [
+            (
+                str(job.id),
+                job.type,
+                job.queue,
+                job.priority,
+                job.status,
+                f"{job.retry_count}/{job.max_retries}",
+                output.ago(job.created_at),
+                job.worker_id or "–",
+            )
+            for job in reply.value.items
+        ],
+    )
+    if reply.value.next_cursor is not None:
+        output.hint(f"There are more: repeat the command with --cursor {reply.value.next_cursor}")
+    return None
+
+
+@jobs.command(
+    name="show",
+    help_epilogue="""\
+Examples:
+
+  rota jobs show 17
+  rota jobs show 17 --json""",
+)
+def show(id: int, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Show one job with its failed attempts and its log lines.
+
+    Parameters
+    ----------
+    id
+        The job's number, as `rota jobs list` shows it.
+    """
+    if as_json:
+        return output.document(ask(server, calls.job(id)).body)
+    job, attempts, lines = converse(server, lambda client: _whole(client, id))
+    _show_job(job)
+    if attempts:
+        output.say("")
+        output.say("Failed attempts", "bold")
+        output.table(
+            ("ATTEMPT", "WORKER", "ENDED", "ERROR"),
+            [
+                (str(one.attempt), one.worker_id or "–", output.ago(one.finished_at), one.error or "–")
+                for one in attempts
+            ],
+        )
+    if lines:
+        output.say("")
+        output.say("Log", "bold")
+        output.table(
+            ("ATTEMPT", "AT", "TEXT"),
+            [(str(line.attempt), output.ago(line.at), line.text or "") for line in lines],
+        )
+    if job.status in {"failed", "cancelled"}:
+        output.hint(f"Start it over with: rota jobs replay {job.id}")
+    return None
+
+
+async def _whole(client: AsyncClient, id: int) -> tuple[JobInfo, Sequence[AttemptInfo], Sequence[LogInfo]]:
+    job = await client.get(id)
+    try:
+        attempts, lines = await asyncio.gather(client.attempts(id), client.logs(id))
+    except Forbidden:  # attempts and logs need detail:read; the job itself does not
+        return job, (), ()
+    return job, attempts, lines
+
+
+def _show_job(job: JobInfo) -> None:
+    stop = " (asked to stop)" if job.cancel_requested and job.finished_at is None else ""
+    output.fields(
+        (
+            ("job", str(job.id)),
+            ("type", job.type),
+            ("status", job.status + stop),
+            ("queue", job.queue),
+            ("priority", job.priority),
+            ("retries", f"{job.retry_count} of {job.max_retries}"),
+            ("created", output.moment(job.created_at)),
+            ("not before", output.moment(job.run_at)),
+            ("claimed", output.moment(job.claimed_at)),
+            ("lease until", output.moment(job.lease_expires_at)),
+            ("finished", output.moment(job.finished_at)),
+            ("worker", job.worker_id),
+            ("timeout", None if job.timeout_seconds is None else f"{job.timeout_seconds:g} s"),
+            ("idempotency key", job.idempotency_key),
+            ("progress", _progress(job)),
+            ("payload", _json_text(job.payload_json)),
+            ("result", _json_text(job.result_json) if job.status == "completed" else None),
+            ("error", job.error or ("hidden: it needs the scope detail:read" if job.has_error else None)),
+        )
+    )
+
+
+def _progress(job: JobInfo) -> str | None:
+    if job.progress is None:
+        return None
+    current, total, message = job.progress.current, job.progress.total, job.progress.message
+    numbers = "" if current is None else f"{current:g}" + ("" if total is None else f" of {total:g}")
+    return " ".join(part for part in (numbers, message) if part)
+
+
+def _json_text(document: msgspec.Raw | None) -> str | None:
+    return None if document is None else bytes(document).decode("utf-8", "backslashreplace")
+
+
+@jobs.command(
+    name="cancel",
+    help_epilogue="""\
+Examples:
+
+  rota jobs cancel 17
+  rota jobs cancel 17 18 19""",
+)
+def cancel(id: int, /, *more: int, server: Server = Server(), as_json: JsonFlag = False) -> int:
+    """Cancel jobs: a pending one at once, a running one as soon as its worker hears of it.
+
+    Parameters
+    ----------
+    id
+        The job's number; several may follow.
+    """
+    return _each(server, (id, *more), calls.cancel, _cancelled, as_json)
+
+
+@jobs.command(
+    name="replay",
+    help_epilogue="""\
+Examples:
+
+  rota jobs replay 17
+  rota jobs replay 17 18 19 --json""",
+)
+def replay(id: int, /, *more: int, server: Server = Server(), as_json: JsonFlag = False) -> int:
+    """Start failed or cancelled jobs over, with all their retries.
+
+    Parameters
+    ----------
+    id
+        The job's number; several may follow.
+    """
+    return _each(
+        server, (id, *more), calls.replay, lambda job: f"Job {job.id} is {job.status} again.", as_json
+    )
+
+
+def _cancelled(job: JobInfo) -> str:
+    if job.status == "cancelled":
+        return f"Job {job.id} is cancelled."
+    return f"Job {job.id} is {job.status}; its worker has been asked to stop."
+
+
+def _each(
+    server: Server,
+    ids: Sequence[int],
+    call: Callable[[int], Call[JobInfo]],
+    done: Callable[[JobInfo], str],
+    as_json: bool,
+) -> int:
+    """Ask for each job in turn and go on after a refusal; failed when one was refused."""
+
+    async def all_of_them(client: AsyncClient) -> Sequence[tuple[int, Reply[JobInfo] | RotaError]]:
+        answers: list[tuple[int, Reply[JobInfo] | RotaError]] = []
+        for id in ids:
+            try:
+                reply = await client.send(with_body(call(id)))
+            except RotaError as refused:
+                answers.append((id, refused))
+            else:
+                answers.append((id, reply))
+        return answers
+
+    code = OK
+    for id, answer in converse(server, all_of_them):
+        if isinstance(answer, RotaError):
+            output.error(f"job {id}: {answer.detail}", next_step(answer))
+            code = FAILED
+        elif as_json:
+            output.document(answer.body)
+        else:
+            output.say(done(answer.value))
+    return code
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()

@@ -1,0 +1,253 @@
+"""``rota types``: the list of job types that the server takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from cyclopts import App, Parameter
+
+from rota.cli import output
+from rota.cli.connection import JsonFlag, Server, ask
+from rota.cli.values import DURATION
+from rota.client import calls
+from rota.client.answers import reader
+from rota.client.jobs import TypeInfo
+from rota.client.protocol import Call
+from rota.domain.retry import Backoff
+
+types = App(
+    name="types",
+    help_epilogue="""\
+Examples:
+
+  rota types put mail.send --max-retries 5
+  rota types list
+  rota types pause mail.send              hand out no more of them for now""",
+)
+
+
+@types.command(
+    name="list",
+    help_epilogue="""\
+Examples:
+
+  rota types list
+  rota types list --json""",
+)
+def list_types(*, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """List the declared types."""
+    reply = ask(server, calls.types(None))
+    if as_json:
+        return output.document(reply.body)
+    if not reply.value.items:
+        return output.hint(
+            "There are no types yet, so no job is taken. Declare one with: rota types put NAME"
+        )
+    output.table(
+        ("NAME", "STATUS", "QUEUE", "PRIORITY", "RETRIES", "LEASE", "DESCRIPTION"),
+        [
+            (
+                one.name,
+                "paused" if one.paused else "open",
+                one.queue,
+                one.default_priority,
+                str(one.max_retries),
+                f"{one.lease_seconds:g}s",
+                one.description,
+            )
+            for one in reply.value.items
+        ],
+    )
+    return None
+
+
+@types.command(
+    name="show",
+    help_epilogue="""\
+Examples:
+
+  rota types show mail.send
+  rota types show mail.send --json""",
+)
+def show(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Show one type with all its settings.
+
+    Parameters
+    ----------
+    name
+        The type's name, as `rota types list` shows it.
+    """
+    reply = ask(server, Call("GET", f"/types/{quote(name, safe='')}", reader(TypeInfo)))
+    if as_json:
+        return output.document(reply.body)
+    return _show(reply.value)
+
+
+@types.command(
+    name="put",
+    help_epilogue="""\
+Examples:
+
+  rota types put mail.send
+  rota types put report.build --lease 5m --timeout 1h --max-retries 1 --description 'Monthly report'
+  rota types put sync.pull --backoff fixed --backoff-base 30s""",
+)
+def put(
+    name: str,
+    /,
+    *,
+    description: str = "",
+    queue: str = "default",
+    priority: str = "low",
+    max_retries: int = 3,
+    backoff: Literal["none", "fixed", "exponential"] = "exponential",
+    backoff_base: Annotated[float, DURATION] = 2.0,
+    backoff_factor: float = 2.0,
+    backoff_cap: Annotated[float, DURATION] = 3600.0,
+    backoff_jitter: float = 0.1,
+    lease: Annotated[float, DURATION] = 30.0,
+    timeout: Annotated[float | None, DURATION] = None,
+    max_payload_bytes: int = 65_536,
+    paused: Annotated[bool, Parameter(negative="")] = False,
+    server: Server = Server(),
+    as_json: JsonFlag = False,
+) -> None:
+    """Declare a type, or replace all its settings: what you leave out gets its default.
+
+    Parameters
+    ----------
+    name
+        Lower-case letters, digits, dots, dashes and underscores, such as mail.send.
+    description
+        One line for those who read the list.
+    queue
+        The queue of its jobs.
+    priority
+        The priority of its jobs: low, medium, high or critical.
+    max_retries
+        How often a job is tried again after a failure.
+    backoff
+        How the pause before a retry grows: none, fixed (the base) or exponential.
+    backoff_base
+        The first pause.
+    backoff_factor
+        By how much each pause is longer than the one before.
+    backoff_cap
+        The longest pause.
+    backoff_jitter
+        How much of a pause is left to chance, 0 to 1.
+    lease
+        How long a silent worker keeps a job before another gets it.
+    timeout
+        How long one attempt may take; else there is no limit.
+    max_payload_bytes
+        The largest payload, at most 65,536.
+    paused
+        Take its jobs but hand none out.
+    """
+    options = calls.TypeOptions(
+        description=description,
+        queue=queue,
+        default_priority=priority,
+        max_retries=max_retries,
+        backoff=Backoff(backoff, backoff_base, backoff_factor, backoff_cap, backoff_jitter),
+        lease_seconds=lease,
+        timeout_seconds=timeout,
+        max_payload_bytes=max_payload_bytes,
+        paused=paused,
+    )
+    reply = ask(server, calls.put_type(name, options))
+    if as_json:
+        return output.document(reply.body)
+    output.say(f"The server takes jobs of type {reply.value.name}.")
+    return output.hint(f"Hand one in with: rota enqueue {reply.value.name} '{{…}}'")
+
+
+@types.command(
+    name="delete",
+    help_epilogue="""\
+Examples:
+
+  rota types delete mail.send""",
+)
+def delete(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Delete a type: no new jobs of it are taken.
+
+    Parameters
+    ----------
+    name
+        The type's name.
+    """
+    ask(server, calls.delete_type(name))
+    if not as_json:
+        output.say(f"The type {name} is deleted.")
+
+
+@types.command(
+    name="pause",
+    help_epilogue="""\
+Examples:
+
+  rota types pause mail.send
+  rota types resume mail.send""",
+)
+def pause(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Hand out no more jobs of a type; new ones are still taken, running ones go on.
+
+    Parameters
+    ----------
+    name
+        The type's name.
+    """
+    reply = ask(server, calls.pause_type(name, True))
+    if as_json:
+        return output.document(reply.body)
+    output.say(f"The type {name} is paused.")
+    return output.hint(f"Go on with: rota types resume {name}")
+
+
+@types.command(
+    name="resume",
+    help_epilogue="""\
+Examples:
+
+  rota types resume mail.send""",
+)
+def resume(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Hand out jobs of a paused type again.
+
+    Parameters
+    ----------
+    name
+        The type's name.
+    """
+    reply = ask(server, calls.pause_type(name, False))
+    if as_json:
+        return output.document(reply.body)
+    return output.say(f"Jobs of type {name} are handed out again.")
+
+
+def _show(one: TypeInfo) -> None:
+    pause = one.backoff
+    growth = {
+        "none": "at once",
+        "fixed": f"always {pause.base_seconds:g} s",
+        "exponential": f"{pause.base_seconds:g} s, then ×{pause.factor:g}, at most {pause.cap_seconds:g} s",
+    }[pause.strategy]
+    output.fields(
+        (
+            ("name", one.name),
+            ("description", one.description or None),
+            ("status", "paused" if one.paused else "open"),
+            ("queue", one.queue),
+            ("priority", one.default_priority),
+            ("retries", str(one.max_retries)),
+            ("pause before a retry", growth),
+            ("lease", f"{one.lease_seconds:g} s"),
+            ("timeout", "none" if one.timeout_seconds is None else f"{one.timeout_seconds:g} s"),
+            ("largest payload", f"{one.max_payload_bytes:,} bytes"),
+            ("created", output.moment(one.created_at)),
+            ("changed", output.moment(one.updated_at)),
+        )
+    )

@@ -1,0 +1,49 @@
+"""Everything that the API can ask, built once by ``compose``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.auth.authenticate import Authenticator
+from rota.clock import Clock
+from rota.domain.access import Principal
+from rota.services.health import Health
+from rota.services.limits import Limits
+from rota.services.queue import Queue
+from rota.services.runner import Runner
+from rota.services.tokens import Tokens
+from rota.services.types import Types
+from rota.services.waiting import Waiting
+from rota.store.base import Judge, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The verbs, and the loops that run beside them."""
+
+    clock: Clock
+    store: Store
+    authenticator: Authenticator
+    limits: Limits
+    queue: Queue
+    types: Types
+    tokens: Tokens
+    health: Health
+    waiting: Waiting
+    runner: Runner
+
+    def judge(self, principal: Principal) -> Judge:
+        """Tells, as often as it is asked, whether the principal's token is still good."""
+        return self.authenticator.judge(principal)
+
+    async def start(self) -> None:
+        """Read what must be known before the first request, and start the loops."""
+        await self.types.refresh()
+        await self.store.sweep()
+        self.runner.start()
+
+    async def close(self) -> None:
+        """Stop the loops, then the store: what it has taken is still committed."""
+        self.waiting.end()
+        await self.runner.stop()
+        await self.store.close()
