@@ -57,7 +57,7 @@ class Enqueues:
         self._uid = Uids()
         self._numbers = itertools.count(100_000_000)
         body = self._body()
-        self._head = _head(order, "/jobs", len(body))
+        self._head = head(order, "/jobs", len(body))
 
     def _body(self) -> bytes:
         number = next(self._numbers)
@@ -85,7 +85,7 @@ class BatchEnqueues:
                 for i in range(order.size)
             )
             body = f'{{"jobs":[{jobs}]}}'.encode()
-            self._requests.append(_head(order, "/jobs/batch", len(body)) + body)
+            self._requests.append(head(order, "/jobs/batch", len(body)) + body)
         self._size = order.size
 
     def next(self) -> bytes | None:
@@ -107,10 +107,10 @@ class Claims:
         self._held = held
         if order.size == 1:
             body = f'{{"types":["{TYPE}"]}}'.encode()
-            self._request = _head(order, "/jobs/claim", len(body)) + body
+            self._request = head(order, "/jobs/claim", len(body)) + body
         else:
             body = f'{{"types":["{TYPE}"],"limit":{order.size}}}'.encode()
-            self._request = _head(order, "/jobs/batch/claim", len(body)) + body
+            self._request = head(order, "/jobs/batch/claim", len(body)) + body
 
     def next(self) -> bytes | None:
         if not self._left:
@@ -150,7 +150,7 @@ class Finishes:
                     for job in share
                 )
                 body = f'{{"outcomes":[{outcomes}]}}'.encode()
-            self._requests.append(_head(order, path, len(body)) + body)
+            self._requests.append(head(order, path, len(body)) + body)
 
     def next(self) -> bytes | None:
         return self._requests.pop() if self._requests else None
@@ -196,7 +196,8 @@ SCRIPTS: Final[dict[str, Callable[[Order], Coroutine[Any, Any, list[Sample]]]]] 
 }
 
 
-def _head(order: Order, path: str, length: int) -> bytes:
+def head(order: Order, path: str, length: int) -> bytes:
+    """The head of a POST with a JSON body of so many bytes."""
     return (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{order.port}\r\nAuthorization: Bearer {order.token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"

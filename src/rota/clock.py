@@ -24,27 +24,27 @@ class Clock(Protocol):
 class SystemClock:
     """Runs on the monotonic clock and is anchored to the wall clock again every 10 s.
 
-    A wall clock that is set back never makes Rota's time go back: it stands still until the wall
-    clock has caught up.
+    A wall clock that is set forward is followed at the next anchor. One that is set back never makes
+    Rota's time go back or stand still: it runs at half speed until the wall clock has caught up, so that
+    leases and back-offs last at most twice as long meanwhile.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._latest = 0
-        self._anchor()
-
-    def _anchor(self) -> None:
-        self._wall = time.time()
         self._monotonic = time.monotonic()
+        self._start = time.time()
+        self._speed = 1.0
 
     def now(self) -> int:
         with self._lock:
-            elapsed = time.monotonic() - self._monotonic
-            if elapsed > REANCHOR_AFTER_SECONDS:
-                self._anchor()
-                elapsed = 0.0
-            self._latest = max(self._latest, int((self._wall + elapsed) * 1000))
-            return self._latest
+            monotonic = time.monotonic()
+            present = self._start + (monotonic - self._monotonic) * self._speed
+            if self._speed < 1 or monotonic - self._monotonic > REANCHOR_AFTER_SECONDS:
+                wall = time.time()
+                self._speed = 1.0 if wall >= present else 0.5
+                present = max(present, wall)
+                self._start, self._monotonic = present, monotonic
+            return int(present * 1000)
 
 
 class FakeClock:

@@ -24,6 +24,7 @@ from rota.store.base import Store
 from rota.store.sqlite.store import SqliteStore
 
 REFRESH_SECONDS = 0.5
+LAST_USES_SECONDS = 60
 
 
 @asynccontextmanager
@@ -64,6 +65,7 @@ def _services(store: Store, pepper: Pepper, settings: Settings, clock: Clock) ->
         Task("sweep", settings.sweep_interval_ms / 1000, store.sweep),
         Task("types", REFRESH_SECONDS, types.refresh),
         Task("tokens", REFRESH_SECONDS, authenticator.run_once),
+        Task("last uses", LAST_USES_SECONDS, authenticator.record_uses),
     )
     return Services(
         clock=clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -58,6 +59,8 @@ async def run(settings: Settings, environ: Mapping[str, str], ready: Callable[[s
             address = ServerFile(settings.data.absolute())
 
             def answering() -> None:
+                gc.collect()
+                gc.freeze()  # what was built for the start lives as long as the process
                 address.write(ServerAddress(url, os.getpid(), clock.now()))
                 ready(url)
 

@@ -34,7 +34,8 @@ def new_job(type: str = "work", **fields: Any) -> NewJob:
 
 
 def claim_of(limit: int = 1, *, owner: str = "t-worker", **fields: Any) -> Claim:
-    return Claim(**{"owner": owner, "worker_id": f"{owner}/1", "limit": limit} | fields)
+    given: dict[str, Any] = {"owner": owner, "worker_id": f"{owner}/1", "limit": limit}
+    return Claim(**given | fields)
 
 
 def ending(job: Job, outcome: str = "complete", **fields: Any) -> Finish:
@@ -65,9 +66,8 @@ def agree(_: object) -> None:
 
 
 async def put_type(store: Store, name: str, **fields: Any) -> JobType:
-    stored, _ = await store.put_type(
-        JobType(**{"name": name, "backoff": WORK.backoff} | fields), ACTOR, agree
-    )
+    given: dict[str, Any] = {"name": name, "backoff": WORK.backoff}
+    stored, _ = await store.put_type(JobType(**given | fields), ACTOR, agree)
     return stored
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from typing import Any
 
 import pytest
 
@@ -191,20 +190,6 @@ async def test_a_claim_is_repeated_only_by_its_owner(store: Store) -> None:
     await enqueued(store, new_job())
     await store.claim(claim_of(claim_id=claim_id))
     assert await store.claim(claim_of(owner="t-other", claim_id=claim_id, repeat=True)) == []
-
-
-async def test_a_repeated_claim_is_looked_up_even_when_nothing_is_ready_for_the_others(store: Store) -> None:
-    claim_id = uuid.uuid4().bytes
-    await enqueued(store, new_job())
-    held = await store.claim(claim_of(claim_id=claim_id))
-    async with held_up(store):
-        asked = [asyncio.create_task(store.claim(claim_of(600, **fields))) for fields in _many(claim_id)]
-        await asyncio.sleep(0)
-    assert [await each for each in asked] == [[], [], held]
-
-
-def _many(claim_id: bytes) -> list[dict[str, Any]]:
-    return [{}, {}, {"claim_id": claim_id, "repeat": True}]
 
 
 # --- limits ---------------------------------------------------------------------------------------

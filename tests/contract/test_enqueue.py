@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 from rota.clock import FakeClock
 from rota.domain.access import EVERYTHING
@@ -90,8 +91,8 @@ async def test_keys_and_uids_are_each_producers_own(store: Store) -> None:
 
 
 async def test_a_known_key_with_other_payload_or_type_is_told_as_a_mismatch(store: Store) -> None:
-    def again(**fields: object) -> asyncio.Future[list[Enqueued]]:
-        return asyncio.ensure_future(store.enqueue([new_job(idempotency_key="k", **fields)]))
+    async def again(**fields: Any) -> list[Enqueued]:
+        return await store.enqueue([new_job(idempotency_key="k", **fields)])
 
     (first,) = await again(payload=b"1")
     verdicts = [(await again(payload=b"1"))[0], (await again(payload=b"2"))[0]]

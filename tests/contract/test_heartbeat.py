@@ -65,12 +65,13 @@ async def test_no_beat_extends_a_lease_beyond_timeout_and_three_leases(
 ) -> None:
     job = await running(store, timeout_seconds=60)
     last = clock.now() + (60 + 3 * 30) * 1000
+    granted = 0
     for _ in range(14):
         clock.advance(10)
         granted = (await beaten(store, job)).lease_expires_at
         assert granted == min(clock.now() + 30_000, last)
     assert granted == last
-    assert await pass_time(store, clock, 12) == 1
+    assert await pass_time(store, clock, 13) == 1
 
 
 async def test_without_a_timeout_beats_keep_a_job_as_long_as_they_come(
@@ -214,7 +215,7 @@ async def test_a_job_keeps_2_mib_of_log_over_all_its_attempts(store: Store) -> N
     await beaten(store, job, log="short")
     found = [line.text or "" for line in await lines(store, job)]
     assert sum(line == text for line in found) == MAX_LOG_BYTES_PER_JOB // MAX_LOG_BYTES
-    assert sum("limit" in line for line in found) == 9  # one for each full attempt, one for the job
+    assert sum("limit" in line for line in found) == 8  # one for each full attempt; the last is the job's too
     assert found[-1] != "short"
 
 

@@ -218,6 +218,19 @@ async def test_a_claim_cancelled_while_it_is_served_gives_its_job_back_uncounted
         await finished(store, again)
 
 
+async def test_a_claim_cancelled_with_its_answer_already_there_gives_its_job_back(
+    store: Store, waiting: Waiting
+) -> None:
+    claim = await waiting()
+    (job,) = await enqueued(store, new_job())
+    assert not claim.done()  # the same commit has answered it, but it has not run since
+    claim.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claim
+    (again,) = await store.claim(claim_of(), wait_seconds=10)
+    assert (again.id, again.failures) == (job.id, 0)
+
+
 async def test_a_claim_whose_time_is_over_while_it_is_served_gives_its_job_back(store: Store) -> None:
     for n in range(20):
         claim = asyncio.create_task(store.claim(claim_of(), wait_seconds=0.001 * (n % 5 + 1)))

@@ -7,7 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from tests.crash.deadline import until
 from tests.crash.ledger import Ledger
 from tests.crash.producer import Producer
 from tests.crash.server_process import ServerProcess
@@ -19,6 +21,8 @@ LEASE_SECONDS = 7.0
 HOLD_SECONDS = 9.0
 """Longer than the lease, so that only heartbeats keep the job."""
 DRAIN_SECONDS = 60.0
+KNOWN_SECONDS = 5.0
+"""What one process has stored is known to the others within a second or so."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,10 @@ class Seen:
     finished: int
     statuses: Counter[int]
     refused: list[int]
+    server_errors: list[str]
     p50_ms: float
     p99_ms: float
     seconds: float
-
-    @property
-    def server_errors(self) -> dict[int, int]:
-        return {status: n for status, n in self.statuses.items() if status >= 500}
 
     def __str__(self) -> str:
         return (
@@ -55,6 +56,9 @@ async def run_load(
     await servers[0].ask("PUT", f"/types/{TYPE}", {"lease_seconds": LEASE_SECONDS})
     producing = await servers[0].token("producers", "producer")
     working = await servers[0].token("workers", "worker")
+    for server in servers:
+        for token in (producing, working):
+            await until(partial(_knows, server, token), KNOWN_SECONDS)
     makers = [Producer(_nth(servers, n).connect(producing), ledger, TYPE) for n in range(producers)]
     hands = [
         Worker(
@@ -84,10 +88,22 @@ async def run_load(
         finished=sum(hand.finished for hand in hands),
         statuses=sum([*(each.statuses for each in makers), *(each.statuses for each in hands)], Counter()),
         refused=[id for hand in hands for id in hand.refused],
+        server_errors=[
+            *(error for maker in makers for error in maker.server_errors),
+            *(error for hand in hands for error in hand.server_errors),
+        ],
         p50_ms=latencies[49] * 1000,
         p99_ms=latencies[98] * 1000,
         seconds=took,
     )
+
+
+async def _knows(server: ServerProcess, token: str) -> bool:
+    """Whether the server has heard of the token and the type that another one has stored."""
+    connection = server.connect(token)
+    reply = await connection.call("GET", "/types")
+    connection.close()
+    return reply.status == 200 and TYPE in [each["name"] for each in reply.json()["items"]]
 
 
 def _nth(servers: Sequence[ServerProcess], n: int) -> ServerProcess:

@@ -23,14 +23,18 @@ class Producer:
         self.statuses: Counter[int] = Counter()
         self.latencies: list[float] = []
         """Seconds from sending to the answer, of every answered request."""
+        self.server_errors: list[str] = []
+        """What answers of 500 and above said."""
 
     async def produce(self, over: asyncio.Event, *, pause_seconds: float = 0.0) -> None:
         """Store jobs until ``over`` is set; the last one is stored before it returns."""
-        while not over.is_set():
-            await self.store(str(uuid.uuid4()))
-            if pause_seconds:
-                await asyncio.sleep(pause_seconds)
-        self._connection.close()
+        try:
+            while not over.is_set():
+                await self.store(str(uuid.uuid4()))
+                if pause_seconds:
+                    await asyncio.sleep(pause_seconds)
+        finally:
+            self._connection.close()
 
     async def store(self, uid: str) -> int:
         """Store one job whose payload names its uid; its id."""
@@ -51,5 +55,8 @@ class Producer:
             return None
         self.latencies.append(time.perf_counter() - began)
         self.statuses[reply.status] += 1
-        assert reply.status < 400 or reply.status in (429, 500, 503), reply
+        if reply.status >= 500:
+            self.server_errors.append(f"POST /jobs: {reply.body.decode()}")
+        else:
+            assert reply.status < 400 or reply.status == 429, reply
         return reply

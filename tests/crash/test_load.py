@@ -19,7 +19,7 @@ async def loaded(folder: Path, seconds: float) -> Seen:
         final = await server.final_jobs()
     ledger.close()
     assert seen.stored > 0
-    assert seen.server_errors == {}
+    assert seen.server_errors == []
     assert judge(read_ledger(ledger.path), final) == []
     assert [job for job in final if job.lost] == []
     assert seen.refused == []

@@ -61,7 +61,7 @@ async def shared(folder: Path, seconds: float) -> Seen:
     ledger.close()
     assert held, "the slow writer never held the lock"
     assert seen.stored > 0
-    assert seen.server_errors == {}
+    assert seen.server_errors == []
     assert judge(read_ledger(ledger.path), final) == []
     assert [job for job in final if job.lost] == []
     assert seen.refused == []

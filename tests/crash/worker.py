@@ -47,20 +47,25 @@ class Worker:
         self._hold_seconds = hold_seconds
         self._decide = decide
         self.statuses: Counter[int] = Counter()
+        self.server_errors: list[str] = []
+        """What answers of 500 and above said."""
         self.refused: list[int] = []
         """Jobs that were no longer its own when it beat for them or ended them."""
         self.finished = 0
 
     async def work(self, over: asyncio.Event) -> None:
         """Claim and finish until ``over`` is set; what is held then is finished first."""
-        while not over.is_set():
-            jobs = await self._claim()
-            for job in jobs:
-                self._ledger.started(job["id"], job["retry_count"])
-            if jobs and self._hold_seconds:
-                await self._hold(jobs, over)
-            await self._finish([(job, outcome) for job in jobs if (outcome := self._decide(job)) is not None])
-        self._connection.close()
+        try:
+            while not over.is_set():
+                jobs = await self._claim()
+                for job in jobs:
+                    self._ledger.started(job["id"], job["retry_count"])
+                if jobs and self._hold_seconds:
+                    await self._hold(jobs, over)
+                endings = [(job, self._decide(job)) for job in jobs]
+                await self._finish([(job, outcome) for job, outcome in endings if outcome is not None])
+        finally:
+            self._connection.close()
 
     async def _claim(self) -> list[Any]:
         asked: dict[str, Any] = self._asked | {"claim_id": str(uuid.uuid4())}
@@ -124,6 +129,7 @@ class Worker:
                 self.statuses[reply.status] += 1
                 if reply.status < 500:
                     return troubled, reply
+                self.server_errors.append(f"POST {path}: {reply.body.decode()}")
             troubled = True
             body = repeat or body
             await asyncio.sleep(PAUSE_SECONDS)

@@ -23,7 +23,12 @@ def test_a_job_gets_the_defaults_of_its_type(server: LiveServer) -> None:
     answer = server.admin.post("/jobs", {"type": name, "payload": {"to": "a"}})
     job = created(answer)
     assert answer.headers["location"] == f"/jobs/{job['id']}"
-    assert (job["queue"], job["priority"], job["max_retries"], job["timeout_seconds"]) == ("mail", "high", 7, 12)
+    assert (job["queue"], job["priority"], job["max_retries"], job["timeout_seconds"]) == (
+        "mail",
+        "high",
+        7,
+        12,
+    )
     assert (job["status"], job["retry_count"], job["payload"]) == ("pending", 0, {"to": "a"})
 
 
@@ -44,7 +49,9 @@ def test_an_unknown_type_is_422_and_a_reserved_one_403(server: LiveServer) -> No
     problem(server.admin.post("/jobs", {"type": "rota.rpc"}), 403, "forbidden")
 
 
-@pytest.mark.parametrize("type", ["'; DROP TABLE rota_jobs; --", "../../etc/passwd", "", "a\u0000", "é" * 100])
+@pytest.mark.parametrize(
+    "type", ["'; DROP TABLE rota_jobs; --", "../../etc/passwd", "", "a\u0000", "é" * 100]
+)
 def test_odd_type_names_are_refused_without_being_echoed(server: LiveServer, type: str) -> None:
     answer = server.admin.post("/jobs", {"type": type})
     problem(answer, 422, "validation-failed")

@@ -41,7 +41,7 @@ def test_without_a_token_nothing_is_told_not_even_what_exists(server: LiveServer
     ],
 )
 def test_a_wrong_token_is_401_whatever_it_looks_like(server: LiveServer, header: str) -> None:
-    answer = server.api(None).http.get("/jobs", headers={"Authorization": header.encode("latin-1")})
+    answer = server.api(None).http.get("/jobs", headers={b"Authorization": header.encode("latin-1")})
     problem(answer, 401, "unauthenticated")
 
 
@@ -76,7 +76,15 @@ def test_the_own_hosts_are_known_on_any_port(server: LiveServer, host: str) -> N
 
 
 def test_unknown_paths_are_404_for_token_holders(server: LiveServer) -> None:
-    for path in ("/nothing", "/jobs/", "/jobs/x", "/jobs/1234567890123456789", "/jobs/1/2", "/queues", "/{id}"):
+    for path in (
+        "/nothing",
+        "/jobs/",
+        "/jobs/x",
+        "/jobs/1234567890123456789",
+        "/jobs/1/2",
+        "/queues",
+        "/{id}",
+    ):
         problem(server.admin.get(path), 404, "not-found")
     problem(server.admin.post("/jobs/actions", {}), 404, "not-found")
 
@@ -115,7 +123,9 @@ def test_every_answer_carries_the_security_headers_and_a_request_id(server: Live
 
 
 def test_a_safe_request_id_is_taken_over_and_an_unsafe_one_replaced(server: LiveServer) -> None:
-    assert server.admin.http.get("/types", headers={"X-Request-Id": "a.b-1"}).headers["x-request-id"] == "a.b-1"
+    assert (
+        server.admin.http.get("/types", headers={"X-Request-Id": "a.b-1"}).headers["x-request-id"] == "a.b-1"
+    )
     for unsafe in ("a b", "<script>", "x" * 65):
         answer = server.admin.http.get("/types", headers={"X-Request-Id": unsafe})
         assert answer.headers["x-request-id"] != unsafe
@@ -176,7 +186,9 @@ def test_broken_json_is_400(server: LiveServer, body: bytes) -> None:
     problem(server.admin.post("/jobs", body), 400, "malformed")
 
 
-@pytest.mark.parametrize("query", ["a=1", "limit=5&limit=6", "limit=0", "limit=201", "limit=x", "limit=%ff", "x", "cursor=!"])
+@pytest.mark.parametrize(
+    "query", ["a=1", "limit=5&limit=6", "limit=0", "limit=201", "limit=x", "limit=%ff", "x", "cursor=!"]
+)
 def test_query_parameters_are_checked(server: LiveServer, query: str) -> None:
     problem(server.admin.get(f"/jobs?{query}"), 422, "validation-failed")
 

@@ -66,7 +66,8 @@ def test_what_cannot_be_stored_is_422(server: LiveServer, payload: bytes, code: 
 
 
 @pytest.mark.parametrize(
-    "payload", [b"NaN", b"[Infinity]", b"-Infinity", rb'"\ud800"', rb'"\udc00"', rb'"\ud800\u0041"', b"[" * 50_000]
+    "payload",
+    [b"NaN", b"[Infinity]", b"-Infinity", rb'"\ud800"', rb'"\udc00"', rb'"\ud800\u0041"', b"[" * 50_000],
 )
 def test_what_no_json_may_hold_is_422_too(server: LiveServer, payload: bytes) -> None:
     problem(server.admin.post("/jobs", enqueue(server, server.type(), payload)), 422, "validation-failed")
@@ -89,14 +90,21 @@ def test_a_result_comes_back_as_it_was_sent(server: LiveServer) -> None:
     name = server.type()
     server.admin.enqueue(name)
     job = server.admin.claim(name)
-    body = b'{"lease_token":"' + job["lease_token"].encode() + b'","result":{"n":1.50,"big":1234567890123456789012}}'
+    body = (
+        b'{"lease_token":"'
+        + job["lease_token"].encode()
+        + b'","result":{"n":1.50,"big":1234567890123456789012}}'
+    )
     answer = server.admin.post(f"/jobs/{job['id']}/complete", body)
     assert answer.status_code == 200
-    assert b'"result":{"n":1.50,"big":1234567890123456789012},' in server.admin.get(f"/jobs/{job['id']}").content
+    assert (
+        b'"result":{"n":1.50,"big":1234567890123456789012},' in server.admin.get(f"/jobs/{job['id']}").content
+    )
 
 
 @pytest.mark.parametrize(
-    "result", [b"1e999", rb'"\u0000"', rb'"\ud800"', b"NaN", b'"' + b"x" * 65_535 + b'"', b"[" * 101 + b"]" * 101]
+    "result",
+    [b"1e999", rb'"\u0000"', rb'"\ud800"', b"NaN", b'"' + b"x" * 65_535 + b'"', b"[" * 101 + b"]" * 101],
 )
 def test_a_refused_result_leaves_the_job_running(server: LiveServer, result: bytes) -> None:
     name = server.type()

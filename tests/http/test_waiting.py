@@ -27,7 +27,8 @@ def claim_on(connection: socket.socket, api: Api, **body: object) -> None:
     content = json.dumps(body).encode()
     connection.sendall(
         b"POST /jobs/claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b" % (str(api.token).encode(), len(content), content)
+        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+        % (str(api.token).encode(), len(content), content)
     )
 
 
@@ -123,6 +124,7 @@ def test_a_server_that_stops_lets_waiting_claims_go_and_keeps_what_it_took(tmp_p
         waiting.start()
         until_waiting(server, server.admin, 1)
         begun = time.monotonic()
+        assert json.loads((server.data / "server.json").read_text())["url"] == server.url
         assert server.stop() == 0
         waiting.join(timeout=5)
         assert answers[0].status_code == 204

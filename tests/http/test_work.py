@@ -91,14 +91,23 @@ def test_a_worker_sees_of_its_job_all_but_error_and_key(server: LiveServer) -> N
     server.admin.enqueue(name, payload={"a": 1}, idempotency_key="secret")
     worker.finish(worker.claim(name), "fail", error="broken")
     job = worker.claim(name)
-    assert (job["payload"], job["error"], job["has_error"], job["idempotency_key"]) == ({"a": 1}, None, True, None)
+    assert (job["payload"], job["error"], job["has_error"], job["idempotency_key"]) == (
+        {"a": 1},
+        None,
+        True,
+        None,
+    )
     assert worker.finish(job, "complete", result=[1]).json()["result"] == [1]
 
 
 def test_complete_ends_the_job_and_may_be_repeated(server: LiveServer) -> None:
     job = held(server)
     done = server.admin.finish(job, "complete", result={"ok": True})
-    assert (done.status_code, done.json()["status"], done.json()["result"]) == (200, "completed", {"ok": True})
+    assert (done.status_code, done.json()["status"], done.json()["result"]) == (
+        200,
+        "completed",
+        {"ok": True},
+    )
     assert server.admin.finish(job, "complete").status_code == 200
     problem(server.admin.finish(job, "fail"), 409, "job-not-held")
 
@@ -114,7 +123,9 @@ def test_nothing_is_done_without_the_lease_token(server: LiveServer, verb: str) 
 
 
 @pytest.mark.parametrize("verb", ["complete", "fail", "heartbeat", "release"])
-def test_another_workers_job_cannot_be_touched_even_with_its_lease_token(server: LiveServer, verb: str) -> None:
+def test_another_workers_job_cannot_be_touched_even_with_its_lease_token(
+    server: LiveServer, verb: str
+) -> None:
     job = held(server, server.token("worker"))
     problem(server.token("worker").finish(job, verb), 409, "job-not-held")
     assert server.admin.job(job["id"])["status"] == "running"
@@ -134,12 +145,14 @@ def test_a_failure_may_forbid_the_retry_or_set_its_delay(server: LiveServer) -> 
     job = held(server)
     assert server.admin.finish(job, "fail", retry_in_seconds=3600).json()["status"] == "pending"
     assert server.admin.post("/jobs/claim", {"types": [job["type"]]}).status_code == 204
-    assert fields(server.admin.finish(held(server), "fail", retry_in_seconds=31 * 86_400)) == ["retry_in_seconds"]
+    assert fields(server.admin.finish(held(server), "fail", retry_in_seconds=31 * 86_400)) == [
+        "retry_in_seconds"
+    ]
 
 
 def test_error_texts_are_cleaned_and_never_refused(server: LiveServer) -> None:
     job = held(server)
-    text = rb'nul \u0000, half \ud800, pair \ud83d\ude00, password=hunter2 in /etc/shadow'
+    text = rb"nul \u0000, half \ud800, pair \ud83d\ude00, password=hunter2 in /etc/shadow"
     body = b'{"lease_token":"' + job["lease_token"].encode() + b'","retryable":false,"error":"' + text + b'"}'
     answer = server.admin.post(f"/jobs/{job['id']}/fail", body)
     assert answer.status_code == 200, answer.text

@@ -10,40 +10,17 @@ from time import perf_counter
 import pytest
 import pytest_asyncio
 
-from rota.auth.authenticate import FEW, Authenticator
+from rota.auth.authenticate import Authenticator
 from rota.auth.tokens import Pepper, new_secret
 from rota.clock import FakeClock
 from rota.domain.access import Principal
-from rota.domain.job import Claim, NewJob
 from rota.errors import RateLimited, Unauthenticated, Unavailable
 from rota.store.base import Store, TokenRecord
-from rota.store.sqlite.reading import SqliteReader
 from rota.store.sqlite.store import SqliteStore
 from tests.credentials import ACTOR, PEPPER, add_token, grant
+from tests.token_reader import TokenReader
 
 HOME = "192.0.2.1"
-
-
-class Reader(SqliteReader):
-    """The store's own reader, which counts reads of tokens and can lose its database."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self.__dict__ = dict(store.reader.__dict__)
-        self.single = 0
-        self.all = 0
-        self.lost = False
-
-    async def token(self, key_id: str) -> TokenRecord | None:
-        self.single += 1
-        if self.lost:
-            raise Unavailable("out of reach")
-        return await super().token(key_id)
-
-    async def tokens(self) -> list[TokenRecord]:
-        self.all += 1
-        if self.lost:
-            raise Unavailable("out of reach")
-        return await super().tokens()
 
 
 @pytest.fixture
@@ -54,14 +31,14 @@ def clock() -> FakeClock:
 @pytest_asyncio.fixture
 async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteStore]:
     store = await SqliteStore.open(tmp_path / "rota.db", clock)
-    store._reader = Reader(store)
+    store._reader = TokenReader(store)
     yield store
     await store.close()
 
 
 @pytest.fixture
-def reader(store: SqliteStore) -> Reader:
-    assert isinstance(store.reader, Reader)
+def reader(store: SqliteStore) -> TokenReader:
+    assert isinstance(store.reader, TokenReader)
     return store.reader
 
 
@@ -210,7 +187,7 @@ async def test_without_grace_the_old_secret_ends_with_the_rotation(
 
 
 async def test_a_known_token_is_read_once_a_second_by_however_many_requests(
-    store: Store, reader: Reader, clock: FakeClock, authenticator: Authenticator
+    store: Store, reader: TokenReader, clock: FakeClock, authenticator: Authenticator
 ) -> None:
     _, header = await add_token(store, "a", grant("jobs:read"))
     await enter(authenticator, header)
@@ -221,7 +198,7 @@ async def test_a_known_token_is_read_once_a_second_by_however_many_requests(
 
 
 async def test_unknown_ids_cause_one_reading_a_second(
-    reader: Reader, clock: FakeClock, authenticator: Authenticator
+    reader: TokenReader, clock: FakeClock, authenticator: Authenticator
 ) -> None:
     unknown = [b"Bearer " + new_secret(f"{n:012d}").encode() for n in range(100)]
     for header in unknown:
@@ -233,7 +210,7 @@ async def test_unknown_ids_cause_one_reading_a_second(
 
 
 async def test_a_record_older_than_a_second_that_cannot_be_read_gives_503(
-    store: Store, reader: Reader, clock: FakeClock, authenticator: Authenticator
+    store: Store, reader: TokenReader, clock: FakeClock, authenticator: Authenticator
 ) -> None:
     _, header = await add_token(store, "a", grant("jobs:read"))
     await enter(authenticator, header)
@@ -248,7 +225,7 @@ async def test_a_record_older_than_a_second_that_cannot_be_read_gives_503(
 
 
 async def test_unknown_ids_get_503_rather_than_401_while_tokens_cannot_be_read(
-    store: Store, reader: Reader, authenticator: Authenticator
+    store: Store, reader: TokenReader, authenticator: Authenticator
 ) -> None:
     _, header = await add_token(store, "a", grant("jobs:read"))
     reader.lost = True
@@ -270,7 +247,7 @@ async def test_a_caller_that_gives_up_leaves_the_reading_to_others(
 
 
 async def test_a_reading_overtaken_by_a_change_of_our_own_is_done_again(
-    store: Store, reader: Reader, clock: FakeClock, authenticator: Authenticator
+    store: Store, reader: TokenReader, clock: FakeClock, authenticator: Authenticator
 ) -> None:
     record, header = await add_token(store, "a", grant("jobs:read"))
     await enter(authenticator, header)
@@ -342,109 +319,10 @@ async def test_an_ipv4_address_counts_the_same_when_it_comes_mapped(authenticato
     await refused(authenticator, None, address="::ffff:192.0.2.2")
 
 
-# --- waiting claims -------------------------------------------------------------------------------
-
-
-async def test_a_judge_refuses_what_expired_or_was_revoked_meanwhile(
-    store: Store, clock: FakeClock, authenticator: Authenticator
-) -> None:
-    _, expiring = await add_token(store, "a", grant("jobs:work"), expires_at=clock.now() + 500)
-    record, revoked = await add_token(store, "b", grant("jobs:work"))
-    judges = [authenticator.judge(await enter(authenticator, each)) for each in (expiring, revoked)]
-    assert [judge() for judge in judges] == [None, None]
-    clock.advance(0.5)
-    authenticator.learn(await store.revoke_token(record.key_id, ACTOR, lambda _: None))
-    assert [type(judge()) for judge in judges] == [Unauthenticated, Unauthenticated]
-
-
-async def test_a_rotation_without_grace_ends_what_the_old_secret_began(
-    store: Store, authenticator: Authenticator
-) -> None:
-    record, header = await add_token(store, "a", grant("jobs:work"))
-    judge = authenticator.judge(await enter(authenticator, header))
-    token = new_secret(record.key_id)
-    rotated = await store.rotate_token(
-        record.key_id, PEPPER.hash(token), PEPPER.key_id, 0, ACTOR, lambda _: None
-    )
-    authenticator.learn(rotated)
-    assert isinstance(judge(), Unauthenticated)
-    assert authenticator.judge(await enter(authenticator, f"Bearer {token}".encode()))() is None
-
-
-async def test_a_rotation_with_grace_lets_the_old_secret_wait_until_its_end(
-    store: Store, clock: FakeClock, authenticator: Authenticator
-) -> None:
-    record, header = await add_token(store, "a", grant("jobs:work"))
-    judge = authenticator.judge(await enter(authenticator, header))
-    token = new_secret(record.key_id)
-    rotated = await store.rotate_token(
-        record.key_id, PEPPER.hash(token), PEPPER.key_id, 0.5, ACTOR, lambda _: None
-    )
-    authenticator.learn(rotated)
-    assert judge() is None
-    clock.advance(0.5)
-    assert isinstance(judge(), Unauthenticated)
-
-
-@pytest.mark.parametrize("tokens", [1, FEW + 1])
-async def test_a_waiting_claim_of_a_token_revoked_elsewhere_ends_within_a_second(
-    tmp_path: Path, store: SqliteStore, clock: FakeClock, authenticator: Authenticator, tokens: int
-) -> None:
-    made = [await add_token(store, f"a{n}", grant("jobs:work")) for n in range(tokens)]
-    judges = [authenticator.judge(await enter(authenticator, header)) for _, header in made]
-    other = await SqliteStore.open(tmp_path / "rota.db", clock)
-    await other.revoke_token(made[0][0].key_id, ACTOR, lambda _: None)
-    await other.close()
-    clock.advance(0.5)
-    await authenticator.run_once()
-    assert [type(judge()) for judge in judges] == [Unauthenticated] + [type(None)] * (tokens - 1)
-
-
-async def test_a_waiting_claim_outlives_a_change_of_other_things(
-    store: Store, clock: FakeClock, authenticator: Authenticator
-) -> None:
-    _, header = await add_token(store, "a", grant("jobs:work"))
-    judge = authenticator.judge(await enter(authenticator, header))
-    await add_token(store, "b", grant("jobs:work"))
-    assert judge() is None
-
-
-async def test_a_waiting_claim_ends_with_503_when_its_token_can_no_longer_be_checked(
-    store: Store, reader: Reader, clock: FakeClock, authenticator: Authenticator
-) -> None:
-    _, header = await add_token(store, "a", grant("jobs:work"))
-    judge = authenticator.judge(await enter(authenticator, header))
-    reader.lost = True
-    await add_token(store, "b", grant("jobs:work"))
-    clock.advance(1.001)
-    await authenticator.run_once()
-    assert isinstance(judge(), Unavailable)
-
-
-async def test_a_revoked_tokens_own_waiting_claim_does_not_get_its_jobs_back(
-    store: SqliteStore, authenticator: Authenticator
-) -> None:
-    record, header = await add_token(store, "a", grant("jobs:work"))
-    job = NewJob("default", "mail", 0, "tok_p", b"{}", 3, bytes(16))
-    await store.enqueue([job])
-    who = await enter(authenticator, header)
-    (held,) = await store.claim(Claim(record.id, "a", 1))
-    waiting = asyncio.create_task(
-        store.claim(Claim(record.id, "a", 1), wait_seconds=5, judge=authenticator.judge(who))
-    )
-    while not store._batcher._parked:  # noqa: ASYNC110 - the batcher tells nobody that a claim is parked
-        await asyncio.sleep(0)
-    authenticator.learn(await store.revoke_token(record.key_id, ACTOR, lambda _: None))
-    with pytest.raises(Unauthenticated):
-        await waiting
-    (again,) = await store.claim(Claim("tok_other", "b", 1))
-    assert again.id == held.id
-
-
 # --- last use -------------------------------------------------------------------------------------
 
 
-async def test_last_use_is_written_once_a_minute(
+async def test_last_uses_are_recorded_together_and_not_while_answering(
     store: Store, clock: FakeClock, authenticator: Authenticator
 ) -> None:
     record, header = await add_token(store, "a", grant("jobs:read"))
@@ -452,10 +330,8 @@ async def test_last_use_is_written_once_a_minute(
     await enter(authenticator, header)
     used_at = clock.now()
     clock.advance(59)
-    await authenticator.run_once()
     assert await last_use(store, record.key_id) is None
-    clock.advance(1)
-    await authenticator.run_once()
+    await authenticator.record_uses()
     assert await last_use(store, record.key_id) == used_at
     assert [each.last_used_at for each in await store.reader.tokens() if each.name == "b"] == [None]
 
@@ -465,8 +341,7 @@ async def test_a_refused_attempt_is_no_use(
 ) -> None:
     record, _ = await add_token(store, "a", grant("jobs:read"))
     await refused(authenticator, f"Bearer {new_secret(record.key_id)}".encode())
-    clock.advance(60)
-    await authenticator.run_once()
+    await authenticator.record_uses()
     assert await last_use(store, record.key_id) is None
 
 

@@ -44,16 +44,27 @@ def test_real_clock_agrees_with_the_wall_clock() -> None:
     assert before - 1 <= clock.now() <= int(time.time() * 1000) + 1
 
 
-def test_wall_clock_set_back_makes_time_stand_still_until_it_has_caught_up(machine: Machine) -> None:
+def test_wall_clock_set_back_makes_time_run_at_half_speed_until_it_has_caught_up(machine: Machine) -> None:
     clock = SystemClock()
-    machine.run(5)
-    before = clock.now()
     machine.run(REANCHOR_AFTER_SECONDS + 1, wall_shift=-3_600)
-    assert clock.now() == before
+    before = clock.now()
+    assert before == 1_700_000_011_000
     machine.run(1_800)
-    assert clock.now() == before
-    machine.run(1_800)
-    assert clock.now() == round(machine.wall * 1000) > before
+    assert clock.now() == before + 900_000
+    machine.run(5_400)
+    assert clock.now() == before + 3_600_000 == round(machine.wall * 1000)
+    machine.run(8)
+    assert clock.now() == round(machine.wall * 1000)
+
+
+def test_a_wall_clock_a_moment_behind_costs_no_more_than_that_moment(machine: Machine) -> None:
+    clock = SystemClock()
+    machine.run(REANCHOR_AFTER_SECONDS + 1, wall_shift=-0.001)
+    clock.now()
+    machine.run(1)
+    assert clock.now() == round(machine.wall * 1000)
+    machine.run(8)
+    assert clock.now() == round(machine.wall * 1000)
 
 
 def test_between_anchors_a_jump_of_the_wall_clock_is_not_seen(machine: Machine) -> None:

@@ -63,8 +63,8 @@ class Place:
 
     async def until_job(self, id: int, met: Callable[[JobInfo], bool], seconds: float = 30) -> JobInfo:
         async with asyncio.timeout(seconds):
-            while not met(job := await self.client.get(id)):
-                await asyncio.sleep(POLL_SECONDS)  # the server announces no end of a job
+            while not met(job := await self.client.get(id)):  # noqa: ASYNC110  # nothing announces it
+                await asyncio.sleep(POLL_SECONDS)
         return job
 
 
@@ -95,8 +95,8 @@ class WorkerProcess:
     async def until_noted(self, number: int, seconds: float = 20) -> list[str]:
         """The notes once there are so many."""
         async with asyncio.timeout(seconds):
-            while len(lines := self.lines()) < number:
-                await asyncio.sleep(POLL_SECONDS)  # another process writes the file
+            while len(lines := self.lines()) < number:  # noqa: ASYNC110  # another process writes it
+                await asyncio.sleep(POLL_SECONDS)
         return lines
 
     def signal(self, number: signal.Signals) -> None:

@@ -27,6 +27,8 @@ async def handle(do: str = "return", seconds: float = 0.0) -> str:
     match do:
         case "sleep":
             await asyncio.sleep(seconds)
+        case "hang once":
+            await asyncio.sleep(0 if current_job().retry_count else 60)
         case "block":
             time.sleep(seconds)  # noqa: ASYNC251  # the case: a handler that blocks the loop
         case "kill":

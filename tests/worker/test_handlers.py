@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota import Fail, Retry, Snooze, Task, current_job
+from rota import Fail, Retry, Snooze, Task, Tasks, Worker, current_job
 from tests.worker.conftest import Place
 
 
@@ -322,6 +322,24 @@ async def test_endless_logging_is_bounded_and_harms_nothing(place: Place) -> Non
         assert (await place.until(job.id)).status == "completed"
     size = sum(len(line.text or "") for line in await place.client.logs(job.id))
     assert 200_000 < size <= 262_144
+
+
+async def test_a_job_without_a_handler_is_given_back_uncounted(place: Place) -> None:
+    async def handler() -> None: ...
+
+    task = Task(handler, name=await place.type())
+    tasks = Tasks([task])
+    serving = Worker(place.url, place.token, tasks)
+    del tasks._by_name[task.name]  # as if the server handed out more than was asked for
+    job = await task.enqueue(place.client)
+    running = asyncio.create_task(serving.serve())
+    back = await place.until_job(
+        job.id, lambda job: job.claimed_at is None and job.updated_at > job.created_at
+    )
+    assert back.status == "pending"
+    assert back.retry_count == 0
+    serving.stop()
+    await running
 
 
 def test_outside_of_a_handler_there_is_no_current_job() -> None:

@@ -31,7 +31,6 @@ READ_SECONDS: Final = 5.0
 """How long a request waits for its token's record to be read."""
 LONGEST_WAIT_MS: Final = 61_000
 """For so long after a claim began to wait its token's record is kept fresh."""
-FLUSH_MS: Final = 60_000
 FEW: Final = 16
 """Up to so many records are read one by one; beyond, all at once."""
 
@@ -53,6 +52,10 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
+class RecordOverdue(Unavailable):
+    """A waiting claim's token is about to be read again. The claim ends as if its time were over."""
+
+
 class Authenticator:
     """Knows the tokens; belongs to one event loop, save for the judges that :meth:`judge` gives."""
 
@@ -68,7 +71,7 @@ class Authenticator:
         self._all_read_at: int | None = None
         self._all_read = False
         self._used: dict[str, int] = {}
-        self._flushed_at = clock.now()
+        self._read_failed = False
         self._waiting: dict[bytes, int] = {}
 
     def known(self, authorization: bytes | None) -> Principal | None:
@@ -108,8 +111,8 @@ class Authenticator:
     def judge(self, principal: Principal) -> Judge:
         """Whether what ``principal`` showed is still good, to be asked again and again while a claim waits.
 
-        The judge may be called from any thread. It answers Unavailable when the record is older than a
-        second, could not be read again, and something has changed in the database since.
+        The judge may be called from any thread. Where the record is older than a second and something has
+        changed in the database since, it answers Unavailable if the last reading failed, else RecordOverdue.
         """
         key = principal.key_id.encode()
         self._waiting[key] = self._clock.now() + LONGEST_WAIT_MS
@@ -120,7 +123,7 @@ class Authenticator:
             if entry is None or not _holds(entry, principal, now):
                 return _refusal(shown=True)
             if now - entry.read_at > FRESH_MS and entry.version != self._reader.types_version():
-                return _unavailable()
+                return _unavailable() if self._read_failed else RecordOverdue()
             return None
 
         return still_good
@@ -132,10 +135,8 @@ class Authenticator:
         self._entries[record.key_id.encode()] = entry
 
     async def run_once(self) -> None:
-        """Keep the records of waiting claims fresh and, once a minute, record last uses; twice a second."""
+        """Keep the records of waiting claims fresh; twice a second."""
         now = self._clock.now()
-        if now - self._flushed_at >= FLUSH_MS:
-            await self._flush(now)
         self._waiting = {key: until for key, until in self._waiting.items() if until > now}
         if len(self._waiting) > FEW:
             await self._once(None, self._read_all)
@@ -143,9 +144,9 @@ class Authenticator:
         for key in list(self._waiting):
             await self._once(key, partial(self._read, key))
 
-    async def _flush(self, now: int) -> None:
+    async def record_uses(self) -> None:
+        """Record last uses; once a minute. It may wait for the database as long as any write."""
         used, self._used = self._used, {}
-        self._flushed_at = now
         if not used:
             return
         try:
@@ -211,9 +212,11 @@ class Authenticator:
                     record = await self._reader.token(key.decode())
             except Exception as error:
                 log.warning("token_not_read", error=type(error).__name__)
+                self._read_failed = True
                 return False
             if learnt == self._learnt:
                 break
+        self._read_failed = False
         if record is None:
             self._entries.pop(key, None)
         else:
@@ -231,9 +234,11 @@ class Authenticator:
                     records = await self._reader.tokens()
             except Exception as error:
                 log.warning("tokens_not_read", error=type(error).__name__)
+                self._read_failed = True
                 return False
             if learnt == self._learnt:
                 break
+        self._read_failed = False
         self._entries = {record.key_id.encode(): _entry(record, now, version) for record in records}
         self._all_read = True
         return True

@@ -49,7 +49,8 @@ class Server:
         Parameter(help="The data folder of a server on this machine. Else ROTA_DATA, ./rota-data."),
     ] = None
     insecure_http: Annotated[
-        bool, Parameter(negative="", help="Send the token unencrypted to another machine.")
+        bool,
+        Parameter(negative="", show_default=False, help="Send the token unencrypted to another machine."),
     ] = False
 
 
@@ -58,6 +59,7 @@ JsonFlag = Annotated[
     Parameter(
         name="--json",
         negative="",
+        show_default=False,
         group=Group("Output", sort_key=91),
         help="Print the API's JSON and nothing else.",
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
@@ -16,6 +16,7 @@ from rich.text import Text
 from rota.cli import output
 from rota.cli.connection import JsonFlag
 from rota.cli.failures import FAILED, OK
+from rota.cli.values import FLAG
 from rota.demo.access import ADMIN_FILE
 from rota.demo.run import Demo, Progress, Reporter, Summary
 
@@ -24,9 +25,9 @@ demo = App(
     help_epilogue="""\
 Examples:
 
-  rota demo                          the standard library's own files, under a minute
-  rota demo --path ~/notes           your own files; they are only read
-  rota demo --keep                   leave the server running afterwards, to look around""",
+  rota demo                     the standard library's files, under a minute
+  rota demo --path ~/notes      your own files; they are only read
+  rota demo --keep              leave the server up, to look around""",
 )
 
 
@@ -34,7 +35,7 @@ Examples:
 def run_demo(
     *,
     path: Path | None = None,
-    keep: Annotated[bool, Parameter(negative="")] = False,
+    keep: Annotated[bool, FLAG] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Run a server and two workers on real files, kill one worker, and check that nothing is lost.
@@ -66,10 +67,7 @@ async def _show(path: Path | None, reporter: Reporter, keep: bool, as_json: bool
             summary = await demo.run()
             if isinstance(reporter, Live):
                 reporter.end()
-            if as_json:
-                output.document(msgspec.json.encode(summary))
-            else:
-                _tell(summary)
+            code = exit_code(summary, as_json=as_json)
             if keep:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, stopped.set)
@@ -78,6 +76,15 @@ async def _show(path: Path | None, reporter: Reporter, keep: bool, as_json: bool
                 output.hint(f"Stopping. What was stored stays in {demo.folder}; remove it when you like.")
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    return code
+
+
+def exit_code(summary: Summary, *, as_json: bool) -> int:
+    """Tell the summary; failed when the results do not agree with the direct count."""
+    if as_json:
+        output.document(msgspec.json.encode(summary))
+    else:
+        _tell(summary)
     return FAILED if summary.verdict.problems else OK
 
 
@@ -99,9 +106,9 @@ def _tell(summary: Summary) -> None:
     )
     output.say("")
     if verdict.problems:
-        output.error("The result does not agree with the direct count.")
+        output.error("The result does not agree with the direct count:")
         for problem in verdict.problems:
-            output.say(f"  {problem}", "red")
+            output.hint(f"  {problem}")
     else:
         output.say(
             "Verified: every file was counted exactly once, and each checksum and the sum of all words "

@@ -27,7 +27,9 @@ Examples:
   rota enqueue mail.send '{"to": "ann@example.org"}'
   rota enqueue report.build --priority medium --delay 10m
   curl -s https://example.org/order.json | rota enqueue order.import -
-  rota enqueue invoice.print '{"no": 17}' --idempotency-key invoice-17     (twice makes one job)""",
+  rota enqueue invoice.print '{"no": 17}' --idempotency-key invoice-17
+
+The last one may be repeated: the same key never makes a second job.""",
 )
 
 

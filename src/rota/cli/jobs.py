@@ -39,7 +39,7 @@ Examples:
 
   rota jobs list
   rota jobs list --status failed --type mail.send
-  rota jobs list --status pending,running --created-after 2026-12-01T00:00:00Z --json""",
+  rota jobs list --created-after 2026-12-01T00:00:00Z --json""",
 )
 def list_jobs(
     *,

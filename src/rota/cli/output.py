@@ -19,8 +19,8 @@ from rich.text import Text
 
 from rota.clock import SystemClock
 
-WIDE = 400
-"""Columns when nobody looks: a line for a program is not cut to a terminal's width."""
+WIDE = 100_000
+"""Columns when no terminal is there: what a program reads is not folded to anybody's width."""
 
 STATUS_STYLES = {
     "completed": "green",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from rota import settings
+from rota.cli.values import FLAG
 from rota.server import serve as serve_with
 
 serve = App(
@@ -16,13 +17,14 @@ serve = App(
     help_epilogue="""\
 Examples:
 
-  rota serve                                          on this machine only, data in ./rota-data
+  rota serve                        for this machine only, data in ./rota-data
   rota serve --data /var/lib/rota --port 8600
   rota serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 
-The first start makes the data folder and writes the admin token into it, readable by you alone;
-other commands on this machine find it there. Settings may also stand in rota.toml in the data
-folder and in ROTA_… variables; flags win. Ctrl-C or SIGTERM ends the server in order.""",
+The first start makes the data folder and writes the admin token into it,
+readable by you alone; other commands on this machine find it there. Settings
+may also stand in rota.toml in the data folder and in ROTA_… variables; flags
+win. Ctrl-C or SIGTERM ends the server in order.""",
 )
 
 
@@ -36,9 +38,11 @@ def run_server(
     port: int | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
-    insecure_http: Annotated[bool | None, Parameter(negative="")] = None,
+    insecure_http: Annotated[bool | None, FLAG] = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
-    log_json: Annotated[bool | None, Parameter(name=("--log-json", "--json"), negative="")] = None,
+    log_json: Annotated[
+        bool | None, Parameter(name=("--log-json", "--json"), negative="", show_default=False)
+    ] = None,
 ) -> None:
     """Run the server on this machine. It says `Rota is ready on …` when it answers.
 

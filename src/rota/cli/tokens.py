@@ -10,7 +10,7 @@ from cyclopts import App
 from rota.cli import output
 from rota.cli.connection import JsonFlag, Server, ask
 from rota.cli.failures import Misuse, NextStep
-from rota.cli.values import DURATION, INSTANT
+from rota.cli.values import DURATION, INSTANT, NAMES
 from rota.client import calls
 from rota.client.jobs import NewToken, TokenInfo
 
@@ -21,7 +21,7 @@ tokens = App(
     help_epilogue="""\
 Examples:
 
-  rota tokens create shop --preset producer --types mail.send > shop.token
+  rota tokens create shop --preset producer --types mail.send
   rota tokens list
   rota tokens revoke 4k2m9x0qp1zt""",
 )
@@ -76,11 +76,11 @@ def _range(names: list[str] | None) -> str:
     help_epilogue="""\
 Examples:
 
-  rota tokens create shop --preset producer > shop.token
-  rota tokens create mailer --preset worker --types mail.send --types mail.digest > mailer.token
-  rota tokens create dashboard --scopes jobs:read --scopes types:read --expires-at 2027-01-01T00:00:00Z
+  rota tokens create shop --preset producer
+  rota tokens create mailer --preset worker --types mail.send
+  rota tokens create board --scopes jobs:read --expires-at 2027-01-01T00:00:00Z
 
-A program then gets the token by ROTA_TOKEN, or by --token-file:
+Straight into a file that only you can read, for --token-file:
 
   (umask 077; rota tokens create w1 --preset worker > w1.token)
   rota worker my.tasks --token-file w1.token""",
@@ -90,9 +90,9 @@ def create(
     /,
     *,
     preset: Preset | None = None,
-    scopes: list[str] | None = None,
-    types: list[str] | None = None,
-    queues: list[str] | None = None,
+    scopes: Annotated[list[str] | None, NAMES] = None,
+    types: Annotated[list[str] | None, NAMES] = None,
+    queues: Annotated[list[str] | None, NAMES] = None,
     max_priority: str | None = None,
     rate_limit_per_minute: int | None = None,
     expires_at: Annotated[datetime | None, INSTANT] = None,
@@ -106,8 +106,7 @@ def create(
     name
         Who will use it. Names are never used twice.
     preset
-        A ready-made set of rights. producer hands jobs in, worker runs them, observer looks, operator also
-        stops and replays, integrator triggers schedules, admin may do everything.
+        Ready-made rights: producer hands in, worker runs, observer looks, operator stops and replays too.
     scopes
         Single rights instead of a preset; repeat the flag for each.
     types
@@ -152,8 +151,8 @@ def create(
     help_epilogue="""\
 Examples:
 
-  rota tokens rotate 4k2m9x0qp1zt > shop.token
-  rota tokens rotate 4k2m9x0qp1zt --grace 10m        the old secret works for ten more minutes""",
+  rota tokens rotate 4k2m9x0qp1zt
+  rota tokens rotate 4k2m9x0qp1zt --grace 10m   the old one works 10 min more""",
 )
 def rotate(
     key_id: str,

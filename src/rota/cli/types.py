@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from rota.cli import output
 from rota.cli.connection import JsonFlag, Server, ask
-from rota.cli.values import DURATION
+from rota.cli.values import DURATION, FLAG
 from rota.client import calls
 from rota.client.answers import reader
 from rota.client.jobs import TypeInfo
@@ -90,7 +90,7 @@ def show(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) 
 Examples:
 
   rota types put mail.send
-  rota types put report.build --lease 5m --timeout 1h --max-retries 1 --description 'Monthly report'
+  rota types put report.build --lease 5m --timeout 1h --max-retries 1
   rota types put sync.pull --backoff fixed --backoff-base 30s""",
 )
 def put(
@@ -109,7 +109,7 @@ def put(
     lease: Annotated[float, DURATION] = 30.0,
     timeout: Annotated[float | None, DURATION] = None,
     max_payload_bytes: int = 65_536,
-    paused: Annotated[bool, Parameter(negative="")] = False,
+    paused: Annotated[bool, FLAG] = False,
     server: Server = Server(),
     as_json: JsonFlag = False,
 ) -> None:
@@ -130,15 +130,15 @@ def put(
     backoff
         How the pause before a retry grows: none, fixed (the base) or exponential.
     backoff_base
-        The first pause.
+        The first pause; else 2s.
     backoff_factor
         By how much each pause is longer than the one before.
     backoff_cap
-        The longest pause.
+        The longest pause; else 1h.
     backoff_jitter
         How much of a pause is left to chance, 0 to 1.
     lease
-        How long a silent worker keeps a job before another gets it.
+        How long a silent worker keeps a job before another gets it; else 30s.
     timeout
         How long one attempt may take; else there is no limit.
     max_payload_bytes

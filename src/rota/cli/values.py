@@ -46,5 +46,9 @@ def _instant_of(_: type, tokens: Sequence[Token]) -> datetime:
     return instant(tokens[0].value)
 
 
-DURATION: Final = Parameter(converter=_duration_of)
-INSTANT: Final = Parameter(converter=_instant_of)
+DURATION: Final = Parameter(converter=_duration_of, metavar="TIME", show_default=False)
+INSTANT: Final = Parameter(converter=_instant_of, metavar="INSTANT")
+FLAG: Final = Parameter(negative="", show_default=False)
+"""A switch that is off unless it is given."""
+NAMES: Final = Parameter(negative="", metavar="NAME")
+"""A flag that may be repeated."""

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from rota.cli import output
 from rota.cli.connection import Server, address_and_token
 from rota.cli.failures import NextStep
-from rota.cli.values import DURATION
+from rota.cli.values import DURATION, FLAG, NAMES
 from rota.client import tasks
 from rota.client.worker import Worker
 from rota.clock import SystemClock
@@ -27,8 +27,8 @@ worker = App(
     help_epilogue="""\
 Examples:
 
-  rota worker my.tasks                                 all tasks of the module my/tasks.py
-  rota worker my.tasks:mail --concurrency 50           only the collection (or task) named mail
+  rota worker my.tasks                         all tasks of my/tasks.py
+  rota worker my.tasks:mail --concurrency 50   one task or one collection of it
   rota worker my.tasks --url https://rota.example.org --token-file worker.token
 
 A task is a function with a decorator:
@@ -38,7 +38,8 @@ A task is a function with a decorator:
   @rota.task(name="mail.send")
   async def send_mail(to: str) -> None: ...
 
-Ctrl-C or SIGTERM lets running jobs end and gives the others back; a second one does not wait.""",
+Ctrl-C or SIGTERM lets running jobs end and gives the others back; a second one
+does not wait.""",
 )
 
 
@@ -49,13 +50,15 @@ def run_worker(
     *,
     concurrency: int = 10,
     prefetch: int | None = None,
-    queues: list[str] | None = None,
+    queues: Annotated[list[str] | None, NAMES] = None,
     instance: str | None = None,
     lease: Annotated[float | None, DURATION] = None,
     heartbeat: Annotated[float | None, DURATION] = None,
     grace: Annotated[float, DURATION] = 30.0,
-    verbose: Annotated[bool, Parameter(negative="")] = False,
-    log_json: Annotated[bool, Parameter(name=("--log-json", "--json"), negative="")] = False,
+    verbose: Annotated[bool, FLAG] = False,
+    log_json: Annotated[
+        bool, Parameter(name=("--log-json", "--json"), negative="", show_default=False)
+    ] = False,
     server: Server = Server(),
 ) -> None:
     """Run a worker: fetch jobs and call the functions of a module with them.
@@ -77,7 +80,7 @@ def run_worker(
     heartbeat
         How often to tell the server that a job is alive; else three times in a lease.
     grace
-        How long running jobs may go on after the worker was told to stop.
+        How long running jobs may go on after the worker was told to stop; else 30s.
     verbose
         Log more.
     log_json

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx2
@@ -135,7 +136,7 @@ class AsyncClient:
 
     async def enqueue_many(
         self, jobs: Iterable[JobSpec], *, atomic: bool = False
-    ) -> Sequence[JobInfo | RotaError]:
+    ) -> builtins.list[JobInfo | RotaError]:
         """Store many jobs, in as few requests as their number and size allow.
 
         One entry per job in the order given: the job, or the error this one was refused with (returned, not
@@ -158,10 +159,10 @@ class AsyncClient:
         async for job in self._pages(lambda cursor: calls.jobs(dict(filters), page_size, cursor)):
             yield job
 
-    async def attempts(self, id: int) -> Sequence[AttemptInfo]:
+    async def attempts(self, id: int) -> builtins.list[AttemptInfo]:
         return [one async for one in self._pages(lambda cursor: calls.attempts(id, cursor))]
 
-    async def logs(self, id: int) -> Sequence[LogInfo]:
+    async def logs(self, id: int) -> builtins.list[LogInfo]:
         return [one async for one in self._pages(lambda cursor: calls.logs(id, cursor))]
 
     async def health(self) -> HealthInfo:
@@ -174,7 +175,7 @@ class AsyncClient:
         """Take one job, waiting up to ``wait_seconds``; None when there was none."""
         return await self.send(work.claim(options))
 
-    async def claim_many(self, limit: int, **options: Unpack[work.ClaimOptions]) -> Sequence[ClaimedJob]:
+    async def claim_many(self, limit: int, **options: Unpack[work.ClaimOptions]) -> builtins.list[ClaimedJob]:
         """Take up to ``limit`` (1 to 1,000) jobs; the wait ends as soon as there is one."""
         return await self.send(work.claim_many(limit, options))
 
@@ -211,7 +212,7 @@ class AsyncClient:
             work.heartbeat(held, lease_seconds=lease_seconds, started=started, progress=progress, log=log)
         )
 
-    async def finish_many(self, outcomes: Iterable[OutcomeRequest]) -> Sequence[RotaError | None]:
+    async def finish_many(self, outcomes: Iterable[OutcomeRequest]) -> builtins.list[RotaError | None]:
         """End many attempts (see ``work.outcome``); per outcome None, or why it was refused."""
         return [verdict for batch in work.finish_batches(outcomes) for verdict in await self.send(batch)]
 
@@ -245,7 +246,7 @@ class Types:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def list(self) -> Sequence[TypeInfo]:
+    async def list(self) -> builtins.list[TypeInfo]:
         return [one async for one in self._client._pages(calls.types)]
 
     async def put(self, name: str, **options: Unpack[calls.TypeOptions]) -> TypeInfo:
@@ -269,7 +270,7 @@ class Tokens:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def list(self) -> Sequence[TokenInfo]:
+    async def list(self) -> builtins.list[TokenInfo]:
         return [one async for one in self._client._pages(calls.tokens)]
 
     async def create(self, name: str, **options: Unpack[calls.TokenOptions]) -> NewToken:

@@ -87,7 +87,7 @@ class Claimer:
         self._unknown: set[str] = set()
 
     def room_made(self) -> None:
-        """A job has ended."""
+        """A waiting job has started, or a running one has ended."""
         if not self._room_made.is_set():
             self._room_made.set()
 

@@ -20,7 +20,7 @@ from rota.client.aio import AsyncClient
 from rota.client.current import HeldJob, Stop
 from rota.client.outbox import released
 from rota.domain.job import MAX_LOG_BYTES
-from rota.errors import RotaError
+from rota.errors import Forbidden, RotaError, Unauthenticated
 from rota.wire import BeatRequest, ProgressReport
 
 log = logging.getLogger("rota.worker")
@@ -42,8 +42,9 @@ class Heart:
     """Beats for the jobs in ``held`` until it is stopped.
 
     ``told(job, stop)`` is called from the heart's thread when the server wants the handler of a job to
-    stop; ``waiting`` holds the jobs that have not started; ``lease_of`` knows the lease a type's task asks
-    for; ``beat_seconds`` shortens the interval that the lease gives.
+    stop, ``refused(error)`` when the token may not beat at all. ``waiting`` holds the jobs that have not
+    started; ``lease_of`` knows the lease a type's task asks for; ``beat_seconds`` shortens the interval
+    that the lease gives.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Heart:
         held: dict[int, HeldJob],
         waiting: deque[HeldJob],
         told: Told,
+        refused: Callable[[RotaError], None],
         lease_of: Callable[[str], float | None],
         beat_seconds: float | None = None,
     ) -> None:
@@ -59,6 +61,7 @@ class Heart:
         self._held = held
         self._waiting = waiting
         self._told = told
+        self._refused = refused
         self._lease_of = lease_of
         self._beat_seconds = beat_seconds
         self._flushing: list[tuple[HeldJob, asyncio.Future[None], int]] = []
@@ -162,6 +165,8 @@ class Heart:
             answers = await self._client.send(work.heartbeat_batch(beats))
         except RotaError as fault:
             log.debug("%d heartbeats were not accepted: %s", len(jobs), fault)
+            if isinstance(fault, Unauthenticated | Forbidden):
+                self._refused(fault)
             for job, (progress, text) in zip(jobs, said, strict=True):
                 if job.report is not None:
                     job.report.put_back(progress, text)

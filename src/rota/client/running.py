@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import logging
 import time
+import traceback
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -49,7 +50,10 @@ class Slot:
 
 
 class Slots:
-    """Runs what is in ``waiting`` in at most ``concurrency`` slots; ``ended`` is called after each job."""
+    """Runs what is in ``waiting`` in at most ``concurrency`` slots.
+
+    ``moved`` is called when a waiting job has started and when a running one has ended.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class Slots:
         concurrency: int,
         outbox: Outbox,
         waiting: deque[HeldJob],
-        ended: Callable[[], None],
+        moved: Callable[[], None],
     ) -> None:
         self.heart: Heart
         self.running: set[HeldJob] = set()
@@ -67,7 +71,7 @@ class Slots:
         self._concurrency = concurrency
         self._outbox = outbox
         self._waiting = waiting
-        self._ended = ended
+        self._moved = moved
         self._slots: list[Slot] = []
         self._idle: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
@@ -115,6 +119,7 @@ class Slots:
                 continue
             job.started = True
             self.running.add(job)
+            self._moved()
             began = time.monotonic()
             try:
                 await self._run(slot, job)
@@ -124,7 +129,7 @@ class Slots:
             mean = self.mean_seconds
             took = now - began
             self.mean_seconds = took if mean is None else mean + (took - mean) * MEAN_WEIGHT
-            self._ended()
+            self._moved()
             if now >= self._turn_ends:
                 await asyncio.sleep(0)
                 self._turn_ends = time.monotonic() + TURN_SECONDS
@@ -239,7 +244,8 @@ def _failed(job: HeldJob, error: BaseException) -> OutcomeRequest:
         case asyncio.CancelledError() | JobCancelled() if job.stop == "cancelled":
             return failure(job, "cancelled", retryable=False)
     if job.stop is None:
-        log.warning("job %d (%s) failed", job.id, job.type, exc_info=error)
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        log.warning("job %d (%s) failed\n%s", job.id, job.type, documents.plain(trace))
     text = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     return failure(job, text[:MOST_ERROR_CHARACTERS])
 

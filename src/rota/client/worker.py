@@ -100,12 +100,13 @@ class Worker:
         self._ended = asyncio.Event()
         async with self._connect() as client:
             outbox = Outbox(client, self._held, self._reached, self._refused)
-            slots = Slots(self._tasks, self._concurrency, outbox, self._waiting, self._job_ended)
+            slots = Slots(self._tasks, self._concurrency, outbox, self._waiting, self._job_moved)
             heart = Heart(
                 lambda: self._connect(BEAT_TIMEOUT_SECONDS),
                 self._held,
                 self._waiting,
                 self._told,
+                self._beats_refused,
                 self._leases.get,
                 self._heartbeat_seconds,
             )
@@ -119,6 +120,8 @@ class Worker:
                 told = asyncio.create_task(self._draining.wait())
                 await asyncio.wait({claiming, told, reporting}, return_when=asyncio.FIRST_COMPLETED)
                 told.cancel()
+                if claiming.done() or self._fatal is not None:
+                    self._hurry.set()  # nothing that still runs could be reported
                 await self._drain(claiming)
             finally:
                 for task in (claiming, reporting):
@@ -209,7 +212,7 @@ class Worker:
             prefetch=self._prefetch,
         )
 
-    def _job_ended(self) -> None:
+    def _job_moved(self) -> None:
         self._claimer.room_made()
         if self._draining.is_set():
             self._ended.set()
@@ -218,6 +221,11 @@ class Worker:
         """From the heart's thread: the server wants a handler to stop."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._stop_job, job, stop)
+
+    def _beats_refused(self, fault: RotaError) -> None:
+        """From the heart's thread: the token is not accepted any more."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._refused, fault)
 
     def _stop_job(self, job: HeldJob, stop: Stop) -> None:
         try:

@@ -225,15 +225,18 @@ class Demo:
     async def _kill(self, victim: Child, rest: Sequence[JobSpec]) -> frozenset[int]:
         """Kill a worker while it holds jobs, and enqueue the rest; the jobs that it held.
 
-        It is frozen first, so that what it holds can be read before it dies.
+        It is frozen first, so that what it holds can be read before it dies. Should it hold nothing just
+        then, it goes on and the next part of the rest is tried.
         """
-        victim.send(signal.SIGSTOP)
-        await self._enqueue(rest)
-        for _ in range(8):
-            held = await self._held_by(victim)
-            if held:
-                break
+        part = len(rest) // 4 + 1
+        for start in range(0, len(rest), part):
+            victim.send(signal.SIGSTOP)
+            await self._enqueue(rest[start : start + part])
             await asyncio.sleep(LOOK_SECONDS)
+            if await self._held_by(victim):
+                await self._enqueue(rest[start + part :])
+                break
+            victim.send(signal.SIGCONT)
         await victim.kill()
         await asyncio.sleep(LOOK_SECONDS)  # what it had sent before it was frozen may still be counted
         return await self._held_by(victim)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from rota.auth.authenticate import RecordOverdue
 from rota.clock import Clock
 from rota.domain.access import Actor, Principal, Visibility
 from rota.domain.job import Attempt, Beat, Finish, Job, LogLine, NewJob
@@ -128,7 +129,10 @@ class Queue:
         Raises Forbidden, ValidationFailed, what ``judge`` returns, Unavailable.
         """
         claim = leases.claim_of(self._types, principal, asked)
-        jobs = await self._store.claim(claim, wait_seconds=asked.wait_seconds if wait else 0, judge=judge)
+        try:
+            jobs = await self._store.claim(claim, wait_seconds=asked.wait_seconds if wait else 0, judge=judge)
+        except RecordOverdue:
+            return []  # the worker's next claim reads the token, or is told why that cannot be
         visibility = Visibility.of(principal)
         return [visibility.mask(job, just_held=True) for job in jobs]
 

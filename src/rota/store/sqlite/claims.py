@@ -30,34 +30,28 @@ Candidate = tuple[int, int]
 
 def serve(within: Transaction, claims: Sequence[Claim]) -> list[list[Job] | RotaError]:
     """Hand ready jobs to claims with equal lane sets, first come first served; empty: nothing was found."""
-    answers: list[list[Job] | RotaError | None] = [_repeated(within, claim) for claim in claims]
     room: dict[str, int] = {}
-    ended: set[str] = set()
-    limits: list[int] = []
-    for i, claim in enumerate(claims):
-        if claim.owner not in room:
-            held, revoked = within.execute("count_held", claim.owner).fetchone()
-            room[claim.owner] = MAX_HELD_PER_TOKEN - held
-            if revoked:
-                ended.add(claim.owner)
-        if claim.owner in ended:
-            answers[i] = Unauthenticated("the token was revoked")
-        limit = 0 if answers[i] is not None else min(claim.limit, room[claim.owner])
-        if limit <= 0 and answers[i] is None:
-            answers[i] = RateLimited(
-                f"this token holds {MAX_HELD_PER_TOKEN} jobs already: finish some before claiming more",
-                retry_after=1,
-            )
-        room[claim.owner] -= max(limit, 0)
-        limits.append(max(limit, 0))
-    asked = sum(limits)
-    ready = _ready(within, claims[0], asked) if asked else []
+    for owner in {claim.owner for claim in claims}:
+        held, revoked = within.execute("count_held", owner).fetchone()
+        room[owner] = -1 if revoked else MAX_HELD_PER_TOKEN - held
+    answers = [_at_once(within, claim, room[claim.owner]) for claim in claims]
+    wanted = sum(
+        min(claim.limit, room[claim.owner])
+        for claim, answer in zip(claims, answers, strict=True)
+        if answer is None
+    )
+    ready = _ready(within, claims[0], wanted) if wanted else []
     picks: list[tuple[object, ...]] = []
     shares: list[list[int]] = []
     at = 0
-    for claim, limit in zip(claims, limits, strict=True):
-        share = _fitting(within, ready[at : at + limit])
-        at += len(share)
+    for i, claim in enumerate(claims):
+        share: list[tuple[int, str]] = []
+        if answers[i] is None and room[claim.owner] == 0:
+            answers[i] = _full()
+        elif answers[i] is None:
+            share = _fitting(within, ready[at : at + min(claim.limit, room[claim.owner])])
+            at += len(share)
+            room[claim.owner] -= len(share)
         shares.append([id for id, _ in share])
         picks += [_pick(within, claim, id, type) for id, type in share]
     claimed = {row[0]: Job(*row) for cursor in within.execute_rows("claim_jobs", picks) for row in cursor}
@@ -65,6 +59,19 @@ def serve(within: Transaction, claims: Sequence[Claim]) -> list[list[Job] | Rota
         [claimed[id] for id in share] if answer is None else answer
         for answer, share in zip(answers, shares, strict=True)
     ]
+
+
+def _at_once(within: Transaction, claim: Claim, room: int) -> list[Job] | RotaError | None:
+    """The answer to a claim that needs no look at the queue; ``room`` is negative for a revoked token."""
+    if room < 0:
+        return Unauthenticated("the token was revoked")
+    return _repeated(within, claim) or (_full() if room == 0 else None)
+
+
+def _full() -> RateLimited:
+    return RateLimited(
+        f"this token holds {MAX_HELD_PER_TOKEN} jobs already: finish some before claiming more", retry_after=1
+    )
 
 
 def _repeated(within: Transaction, claim: Claim) -> list[Job] | None:

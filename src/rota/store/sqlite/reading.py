@@ -35,8 +35,11 @@ SOURCES: Final = {
 class SqliteReader:
     """Reads on connections of its own; see :class:`rota.store.base.Reader` for the contract."""
 
-    def __init__(self, pool: ReaderPool, clock: Clock, version: Callable[[], int]) -> None:
-        self._pool = pool
+    def __init__(
+        self, lists: ReaderPool, access: ReaderPool, clock: Clock, version: Callable[[], int]
+    ) -> None:
+        self._pool = lists
+        self._access = access
         self._clock = clock
         self._version = version
 
@@ -77,13 +80,13 @@ class SqliteReader:
         return await self._pool.run(read)
 
     async def types(self) -> list[JobType]:
-        return await self._pool.run(read_types)
+        return await self._access.run(read_types)
 
     async def token(self, key_id: str) -> TokenRecord | None:
-        return await self._pool.run(lambda connection: read_token(connection, key_id))
+        return await self._access.run(lambda connection: read_token(connection, key_id))
 
     async def tokens(self) -> list[TokenRecord]:
-        return await self._pool.run(read_tokens)
+        return await self._access.run(read_tokens)
 
     async def healthy(self) -> bool:
         def read(connection: sqlite3.Connection) -> int:
@@ -91,7 +94,7 @@ class SqliteReader:
             return int(at)
 
         try:
-            at = await self._pool.run(read, deadline_ms=READ_MS)
+            at = await self._access.run(read, deadline_ms=READ_MS)
         except (RotaError, sqlite3.Error):
             return False
         return self._clock.now() - at < STALE_PULSE_MS

@@ -43,11 +43,13 @@ T = TypeVar("T")
 class SqliteStore:
     """See :class:`rota.store.base.Store` for the contract. Belongs to the event loop that opened it."""
 
-    def __init__(self, writer: Writer, batcher: Batcher, pool: ReaderPool, clock: Clock) -> None:
+    def __init__(self, writer: Writer, batcher: Batcher, path: Path, clock: Clock) -> None:
         self._writer = writer
         self._batcher = batcher
-        self._pool = pool
-        self._reader = SqliteReader(pool, clock, lambda: writer.version)
+        self._lists = ReaderPool(path)
+        # Tokens and types are read apart, so that authentication never waits behind a search.
+        self._access = ReaderPool(path, size=1)
+        self._reader = SqliteReader(self._lists, self._access, clock, lambda: writer.version)
         self._judging = asyncio.create_task(self._judge_parked())
 
     @classmethod
@@ -69,7 +71,7 @@ class SqliteStore:
         batcher = Batcher()
         writer = await asyncio.to_thread(opened)
         writer.start()
-        return cls(writer, batcher, ReaderPool(path), clock)
+        return cls(writer, batcher, path, clock)
 
     @property
     def reader(self) -> SqliteReader:
@@ -84,7 +86,8 @@ class SqliteStore:
         self._judging.cancel()
         self._batcher.close()
         await asyncio.to_thread(self._writer.join)
-        await self._pool.close()
+        await self._lists.close()
+        await self._access.close()
 
     async def _judge_parked(self) -> None:
         while True:

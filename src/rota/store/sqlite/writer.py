@@ -223,9 +223,8 @@ class Writer:
                 served = serve(within, [member.item for member in share])
                 verdicts += zip(share, served, strict=True)
                 dry = not all(served)
-            if dry:  # what they ask to be repeated must still be looked up
-                again += [member for member in group if member.item.repeat]
-                verdicts += [(member, []) for member in group if not member.item.repeat]
+            if dry:
+                verdicts += [(member, []) for member in group]
         return verdicts
 
     def give_back(self, jobs: Sequence[Job]) -> None:

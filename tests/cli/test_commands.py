@@ -1,0 +1,238 @@
+"""Every command does what its help says, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from rota.clock import SystemClock
+from tests.cli.commands import Rota, Server, environment
+
+
+@pytest.fixture
+def mail(rota: Rota, request: pytest.FixtureRequest) -> str:
+    """A type of this test's own."""
+    name = request.node.name.removeprefix("test_").replace("[", ".").replace("]", "")[:64].lower()
+    rota.done("types", "put", name, "--max-retries", "1")
+    return str(name)
+
+
+class TestEnqueue:
+    def test_job_is_stored_and_followed_by_its_number(self, rota: Rota, mail: str) -> None:
+        ended = rota.done("enqueue", mail, '{"to": "ann"}')
+        assert ended.out.startswith("Job ")
+        number = ended.out.split()[1].rstrip(":")
+        assert f"rota jobs show {number}" in ended.err
+        assert rota.done("jobs", "show", number, "--json").json()["payload"] == {"to": "ann"}
+
+    def test_json_is_the_api_answer_with_every_digit(self, rota: Rota, mail: str) -> None:
+        ended = rota.done("enqueue", mail, '{"amount": 1.10}', "--json")
+        assert ended.json()["status"] == "pending"
+        assert '"amount": 1.10' in ended.out
+
+    def test_payload_comes_through_a_pipe(self, rota: Rota, mail: str) -> None:
+        ended = rota.process("enqueue", mail, "--json", stdin='{"n": 1}\n')
+        assert ended.json()["payload"] == {"n": 1}
+
+    @pytest.mark.parametrize("dash", [("-",), ()], ids=["dash", "file"])
+    def test_payload_comes_from_stdin(self, rota: Rota, mail: str, dash: tuple[str, ...]) -> None:
+        ended = rota.done("enqueue", mail, *dash, "--json", stdin='{"n": 1}\n')
+        assert ended.json()["payload"] == {"n": 1}
+
+    def test_payload_is_an_empty_object_when_none_is_given(self, rota: Rota, mail: str) -> None:
+        assert rota.done("enqueue", mail, "--json").json()["payload"] == {}
+        assert rota.done("enqueue", mail, "--json", stdin="").json()["payload"] == {}
+
+    def test_options_reach_the_server(self, rota: Rota, mail: str) -> None:
+        job = rota.done(
+            *("enqueue", mail, "--priority", "high", "--delay", "2h", "--max-retries", "7"),
+            *("--timeout", "1.5m", "--queue", "default", "--json"),
+        ).json()
+        assert (job["priority"], job["max_retries"], job["timeout_seconds"]) == ("high", 7, 90)
+        assert job["run_at"] > job["created_at"]
+
+    def test_instant_is_kept(self, rota: Rota, mail: str) -> None:
+        soon = datetime.fromtimestamp(SystemClock().now() // 1000 + 3600, UTC)
+        there = soon.astimezone(timezone(timedelta(hours=8)))
+        ended = rota.done("enqueue", mail, "--run-at", there.isoformat(), "--json")
+        assert ended.json()["run_at"] == f"{soon:%Y-%m-%dT%H:%M:%S}.000Z"
+
+    def test_known_key_gives_back_the_same_job_and_says_so(self, rota: Rota, mail: str) -> None:
+        first = rota.done("enqueue", mail, "{}", "--idempotency-key", mail, "--json").json()
+        again = rota.done("enqueue", mail, "{}", "--idempotency-key", mail)
+        assert f"Job {first['id']} was there already" in again.out
+        other = rota.done("enqueue", mail, '{"a": 1}', "--idempotency-key", mail)
+        assert "another type or payload" in other.err
+
+
+class TestJobs:
+    def test_list_shows_jobs_by_filter(self, rota: Rota, mail: str) -> None:
+        waiting, gone = (rota.done("enqueue", mail, "--json").json()["id"] for _ in range(2))
+        rota.done("jobs", "cancel", str(gone))
+        everything = rota.done("jobs", "list", "--type", mail).out.splitlines()
+        assert everything[0].split()[:2] == ["ID", "TYPE"]
+        assert [line.split()[0] for line in everything[1:]] == [str(gone), str(waiting)]
+        found = rota.done("jobs", "list", "--type", mail, "--status", "cancelled,failed", "--json").json()
+        assert [job["id"] for job in found["items"]] == [gone]
+
+    def test_long_list_says_how_to_go_on(self, rota: Rota, mail: str) -> None:
+        ids = [rota.done("enqueue", mail, "--json").json()["id"] for _ in range(2)]
+        first = rota.done("jobs", "list", "--type", mail, "--limit", "1")
+        assert first.out.split("\n")[1].split()[0] == str(ids[1])
+        cursor = first.err.split("--cursor ")[1].split()[0]
+        rest = rota.done("jobs", "list", "--type", mail, "--limit", "1", "--cursor", cursor)
+        assert rest.out.split("\n")[1].split()[0] == str(ids[0])
+
+    def test_search_and_times_narrow_the_list(self, rota: Rota, mail: str) -> None:
+        rota.done("enqueue", mail, '{"to": "needle"}')
+        rota.done("enqueue", mail, '{"to": "hay"}')
+        narrow = ("jobs", "list", "--type", mail, "--json")
+        assert len(rota.done(*narrow, "--text", "needle").json()["items"]) == 1
+        assert len(rota.done(*narrow, "--created-after", "2020-01-01T00:00:00Z").json()["items"]) == 2
+        assert rota.done(*narrow, "--created-before", "2020-01-01T00:00:00Z").json()["items"] == []
+
+    def test_empty_list_says_what_to_do_next(self, rota: Rota) -> None:
+        ended = rota.done("jobs", "list", "--type", "no.such")
+        assert ended.out == ""
+        assert "without filters" in ended.err
+
+    def test_cancel_and_replay_go_on_after_a_refusal(self, rota: Rota, mail: str) -> None:
+        one, two = (str(rota.done("enqueue", mail, "--json").json()["id"]) for _ in range(2))
+        mixed = rota("jobs", "cancel", one, "999999", two)
+        assert mixed.code == 1
+        assert mixed.out.splitlines() == [f"Job {one} is cancelled.", f"Job {two} is cancelled."]
+        assert "error: job 999999:" in mixed.err
+        replayed = rota.done("jobs", "replay", one, two, "--json").out.splitlines()
+        assert [json.loads(line)["status"] for line in replayed] == ["pending", "pending"]
+        assert rota("jobs", "replay", one).code == 1
+
+
+class TestTypes:
+    def test_put_show_list_pause_resume_delete(self, rota: Rota) -> None:
+        made = rota.done(
+            *(
+                "types",
+                "put",
+                "t.whole",
+                "--description",
+                "All of it",
+                "--priority",
+                "medium",
+                "--lease",
+                "2m",
+            ),
+            *(
+                "--timeout",
+                "1h",
+                "--backoff",
+                "fixed",
+                "--backoff-base",
+                "5s",
+                "--max-retries",
+                "9",
+                "--json",
+            ),
+        ).json()
+        assert (made["default_priority"], made["lease_seconds"], made["timeout_seconds"]) == (
+            "medium",
+            120,
+            3600,
+        )
+        assert made["backoff"]["strategy"] == "fixed"
+        assert made["backoff"]["base_seconds"] == 5
+        shown = rota.done("types", "show", "t.whole").out
+        assert "always 5 s" in shown
+        assert "All of it" in shown
+        assert rota.done("types", "show", "t.whole", "--json").json() == made
+        assert "t.whole" in rota.done("types", "list").out
+        rota.done("types", "pause", "t.whole")
+        assert rota.done("types", "show", "t.whole", "--json").json()["paused"] is True
+        assert rota.done("types", "resume", "t.whole", "--json").json()["paused"] is False
+        assert rota.done("types", "delete", "t.whole", "--json").out == ""
+        assert rota("types", "show", "t.whole").code == 1
+        listed = rota.done("types", "list", "--json").json()["items"]
+        assert "t.whole" not in {one["name"] for one in listed}
+
+    def test_put_again_sets_what_is_left_out_to_its_default(self, rota: Rota) -> None:
+        rota.done("types", "put", "t.again", "--max-retries", "9")
+        assert rota.done("types", "put", "t.again", "--json").json()["max_retries"] == 3
+
+
+class TestTokens:
+    def test_create_prints_the_token_alone_on_stdout(self, rota: Rota, server: Server) -> None:
+        made = rota.done("tokens", "create", "alone", "--preset", "observer")
+        token = made.out.strip()
+        assert token.startswith("rota_")
+        assert made.out == token + "\n"
+        assert token not in made.err
+        assert "only time" in made.err
+        holder = rota.with_variables(ROTA_URL=server.url, ROTA_TOKEN=token)
+        holder.done("jobs", "list")
+        refused = holder("enqueue", "any.type")
+        assert refused.code == 1
+        assert "Use a token with more rights" in refused.err
+
+    def test_scopes_and_ranges_reach_the_server(self, rota: Rota) -> None:
+        made = rota.done(
+            *(
+                "tokens",
+                "create",
+                "narrow",
+                "--scopes",
+                "jobs:read",
+                "--scopes",
+                "types:read",
+                "--types",
+                "a.b",
+            ),
+            *("--queues", "default", "--max-priority", "low", "--rate-limit-per-minute", "600"),
+            *("--expires-at", "2099-01-01T00:00:00Z", "--json"),
+        ).json()
+        assert made["scopes"] == ["jobs:read", "types:read"]
+        assert (made["types"], made["queues"], made["max_priority"]) == (["a.b"], ["default"], "low")
+        assert (made["rate_limit_per_minute"], made["expires_at"]) == (600, "2099-01-01T00:00:00.000Z")
+
+    def test_list_shows_rights_and_no_secret(self, rota: Rota) -> None:
+        token = rota.done("tokens", "create", "listed", "--preset", "worker").out.strip()
+        for listed in (rota.done("tokens", "list").out, rota.done("tokens", "list", "--json").out):
+            assert "listed" in listed
+            assert "jobs:work" in listed
+            assert token not in listed
+
+    def test_rotated_token_replaces_the_old_one_and_revoked_ends(self, rota: Rota, server: Server) -> None:
+        made = rota.done("tokens", "create", "turning", "--preset", "observer", "--json").json()
+        renewed = rota.done("tokens", "rotate", made["key_id"]).out.strip()
+        old = rota.with_variables(ROTA_URL=server.url, ROTA_TOKEN=made["token"])
+        new = rota.with_variables(ROTA_URL=server.url, ROTA_TOKEN=renewed)
+        assert old("jobs", "list").code == 1
+        new.done("jobs", "list")
+        assert rota.done("tokens", "revoke", made["key_id"], "--json").json()["revoked_at"] is not None
+        assert new("jobs", "list").code == 1
+
+    def test_token_needs_a_preset_or_scopes_but_not_both(self, rota: Rota) -> None:
+        neither = rota("tokens", "create", "x")
+        both = rota("tokens", "create", "x", "--preset", "worker", "--scopes", "jobs:read")
+        assert (neither.code, both.code) == (2, 2)
+        assert "rota tokens create x --preset worker" in neither.err
+
+
+def test_server_writes_nothing_that_others_can_read(server: Server) -> None:
+    assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in server.data.iterdir()} == {0o600}
+
+
+def test_reader_that_leaves_early_is_no_error(rota: Rota, mail: str) -> None:
+    command = f"{sys.executable} -m rota jobs list --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=environment(**rota.variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

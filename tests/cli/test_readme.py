@@ -1,0 +1,68 @@
+"""The README's tour, run as it stands there: every block, in order, against a fresh server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+BIN = Path(sys.executable).parent
+
+
+def tour_blocks() -> list[tuple[str, str]]:
+    text = README.read_text(encoding="utf-8")
+    tour = text[text.index("## A tour in five minutes") : text.index("## What it does today")]
+    return re.findall(r"```(\w+)\n(.*?)```", tour, re.DOTALL)
+
+
+def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
+    blocks = tour_blocks()
+    assert [language for language, _ in blocks].count("python") == 1
+    assert blocks[0] == ("sh", "make serve\n")
+    assert blocks[1][1].startswith("source .venv/bin/activate\n")
+    environ = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ROTA_")},
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
+    server = subprocess.Popen(
+        [str(BIN / "rota"), "serve", "--port", "0"],
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        ready = server.stdout.readline()
+        port = ready.rsplit(":", 1)[1].strip()
+        script = ["set -eu"]
+        for language, body in blocks[1:]:
+            if language == "python":
+                (tmp_path / "tour.py").write_text(body, encoding="utf-8")
+            else:
+                script.append(body.replace("source .venv/bin/activate\n", "").replace("8520", port))
+        ran = subprocess.run(
+            ["bash", "-c", "\n".join([*script, "wait"])],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        server.terminate()
+        assert server.wait(timeout=30) == 0
+        server.stdout.close()
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said
+    assert "HTTP/1.1 201 Created" in said
+    assert "idempotency-replayed: true" in said
+    assert '"result":{"words": 6}' in said
+    assert re.search(r"job \d+ is pending", said)
+    assert re.search(r"word.count .* completed", said)
+    assert re.search(r"word.count .* failed", said)

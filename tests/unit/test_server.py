@@ -1,0 +1,25 @@
+"""What keeps a server from starting."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from rota.errors import StartError
+from rota.server import run
+from rota.settings import Settings
+
+
+async def test_a_port_in_use_is_said_before_anything_is_opened(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(data=tmp_path / "data", port=taken.getsockname()[1])
+        with pytest.raises(StartError, match="choose another --port"):
+            await run(settings, {}, lambda _: None)
+    assert not settings.data.exists()
+
+
+async def test_tokens_do_not_cross_a_network_in_the_clear(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="tls"):
+        await run(Settings(data=tmp_path / "data", host="0.0.0.0", port=0), {}, lambda _: None)
