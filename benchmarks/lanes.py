@@ -89,10 +89,12 @@ def measure(scale: Scale, place: Place) -> Iterator[Figure]:
 async def _measure(scale: Scale, folder: Path) -> tuple[list[float], list[float]]:
     stores = [await Store.open(folder / f"{lanes}.db", lanes) for lanes in (1, LANES)]
     rates: tuple[list[float], list[float]] = ([], [])
+    turns = list(zip(stores, rates, strict=True))
     for _ in range(scale.repeats):
-        for store, found in zip(stores, rates, strict=True):
+        for store, found in turns:
             await store.fill(scale.jobs(JOBS))
             found.append(await store.drain())
+        turns.reverse()
     for store in stores:
         await store.close()
     return rates

@@ -122,3 +122,10 @@ def test_server_refuses_to_send_tokens_over_a_network_in_the_clear(alone: Rota) 
     ended = alone.process("serve", "--host", "0.0.0.0", "--port", "0")
     assert ended.code == 1
     assert "--insecure-http" in ended.err
+
+
+def test_fault_of_rotas_own_is_reported_without_a_stack_trace(
+    alone: Rota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: 1 // 0)
+    told(alone("version"), 1, "Rota has a fault here: ZeroDivisionError", "report it")

@@ -34,7 +34,10 @@ class Producer:
                 if pause_seconds:
                     await asyncio.sleep(pause_seconds)
         finally:
-            self._connection.close()
+            self.close()
+
+    def close(self) -> None:
+        self._connection.close()
 
     async def store(self, uid: str) -> int:
         """Store one job whose payload names its uid; its id."""

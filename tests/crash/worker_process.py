@@ -12,7 +12,6 @@ from typing import Self
 from tests.crash.server_process import ServerProcess, clean_environment
 
 ROOT = Path(__file__).parents[2]
-STOP_SECONDS = 15.0
 
 
 class WorkerProcess:
@@ -57,10 +56,12 @@ class WorkerProcess:
 
     async def keep_alive(self, over: asyncio.Event) -> None:
         """Start it again whenever it dies, as a supervisor does, until ``over`` is set."""
-        while not over.is_set():
-            died = asyncio.create_task(asyncio.to_thread(self.process.wait))
-            told = asyncio.create_task(over.wait())
-            await asyncio.wait({died, told}, return_when=asyncio.FIRST_COMPLETED)
-            if died.done() and not over.is_set():
-                self.start()
-        self.kill()
+        try:
+            while not over.is_set():
+                died = asyncio.create_task(asyncio.to_thread(self.process.wait))
+                told = asyncio.create_task(over.wait())
+                await asyncio.wait({died, told}, return_when=asyncio.FIRST_COMPLETED)
+                if died.done() and not over.is_set():
+                    self.start()
+        finally:
+            self.kill()

@@ -311,7 +311,7 @@ class Machine(RuleBasedStateMachine):
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 Machine.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
 )
 TestMachine = Machine.TestCase
 

@@ -110,6 +110,26 @@ def test_loopback_is_no_reason_to_be_let_in(server: LiveServer) -> None:
     refused_everywhere(server, server.api(None).http, None)
 
 
+def test_head_is_guarded_like_get(server: LiveServer, stranger: httpx2.Client) -> None:
+    for path in (path for method, path in GUARDED if method == "GET"):
+        assert stranger.head(path).status_code == 401, path
+
+
+def test_failed_attempts_without_end_are_429_and_valid_tokens_go_on(
+    server: LiveServer, stranger: httpx2.Client
+) -> None:
+    answer = stranger.get("/jobs")
+    for _ in range(2 * 300):  # the count begins anew with the minute, at most once in so short a time
+        if answer.status_code != 401:
+            break
+        answer = stranger.get("/jobs")
+    problem(answer, 429, "rate-limited")
+    check_answer(server, answer)
+    assert 1 <= int(answer.headers["retry-after"]) <= 60
+    valid = stranger.get("/jobs", headers={"Authorization": f"Bearer {server.admin.token}"})
+    assert valid.status_code == 200
+
+
 def test_almost_the_admin_token_is_not_the_admin_token(server: LiveServer, stranger: httpx2.Client) -> None:
     token = str(server.admin.token)
     last = "A" if token[-1] != "A" else "B"

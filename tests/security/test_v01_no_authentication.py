@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.live_server import LiveServer, problem
-from tests.security.evidence import check_answer, jobs_of
+from tests.security.evidence import check_answer, jobs_of, named
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,23 @@ def test_v01_no_authentication_once_a_token_was_revoked(server: LiveServer) -> N
     server.admin.post(f"/tokens/{made['key_id']}/revoke")
     problem(producer.post("/jobs", {"type": type}), 401, "unauthenticated")
     assert len(jobs_of(server, type)) == 1
+
+
+def test_v01_no_authentication_by_the_name_of_a_token_alone(server: LiveServer) -> None:
+    """The key id is no secret: it stands in lists."""
+    key_id = server.admin.get("/tokens").json()["items"][-1]["key_id"]
+    problem(server.api(f"rota_{key_id}_{'A' * 43}").get("/jobs"), 401, "unauthenticated")
+
+
+def test_v01_no_authentication_for_a_claim_that_waits_when_its_token_is_revoked(server: LiveServer) -> None:
+    type = server.type()
+    worker, made = named(server, "worker")
+    with ThreadPoolExecutor(1) as beside:
+        begun = time.monotonic()
+        waiting = beside.submit(worker.post, "/jobs/claim", {"types": [type], "wait_seconds": 15})
+        time.sleep(0.3)  # nothing tells from outside that a claim has begun to wait
+        assert server.admin.post(f"/tokens/{made['key_id']}/revoke").status_code == 200
+        id = server.admin.enqueue(type)["id"]
+        problem(waiting.result(), 401, "unauthenticated")
+        assert time.monotonic() - begun < 10
+    assert server.admin.job(id)["status"] == "pending"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.live_server import Api, LiveServer, fields, problem
-from tests.security.evidence import database
+from tests.security.evidence import database, named
 
 TOKEN = "rota_abcdefghijkl_" + "S3cr3tS3cr3t" * 3 + "1234567"
 SECRETS = {
@@ -103,3 +103,16 @@ def test_v10_secrets_in_errors_of_the_api_itself_are_not_echoed(server: LiveServ
         assert answer.status_code >= 400
         assert secret not in answer.text
     assert fields(refused[1]) == ["queue"]
+
+
+def test_v10_secrets_in_errors_or_anywhere_never_include_a_token(server: LiveServer) -> None:
+    """Only the answer that makes a token holds it; the database knows its hash alone."""
+    api, made = named(server, "admin")
+    secret = str(made["token"]).rpartition("_")[2]
+    listed = api.get("/tokens")
+    assert made["key_id"] in listed.text
+    assert secret not in listed.text
+    assert [field for field in listed.json()["items"][0] if "hash" in field] == []
+    answers = [api.post("/tokens", {"name": made["name"], "preset": "admin"}), api.post("/tokens/x/rotate")]
+    assert [secret in answer.text for answer in answers] == [False, False]
+    assert secret.encode() not in database(server)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from rota import Fail, Retry, Snooze, Task, Tasks, Worker, current_job
+from rota import Fail, Retry, Snooze, Task, current_job
 from tests.worker.conftest import Place
 
 
@@ -328,18 +328,15 @@ async def test_a_job_without_a_handler_is_given_back_uncounted(place: Place) -> 
     async def handler() -> None: ...
 
     task = Task(handler, name=await place.type())
-    tasks = Tasks([task])
-    serving = Worker(place.url, place.token, tasks)
-    del tasks._by_name[task.name]  # as if the server handed out more than was asked for
-    job = await task.enqueue(place.client)
-    running = asyncio.create_task(serving.serve())
-    back = await place.until_job(
-        job.id, lambda job: job.claimed_at is None and job.updated_at > job.created_at
-    )
-    assert back.status == "pending"
+    first = await task.enqueue(place.client)
+    async with place.working(task) as worker:
+        await place.until(first.id)
+        del worker._tasks._by_name[task.name]  # as if the server handed out what was not asked for
+        job = await task.enqueue(place.client)
+        await place.until_job(job.id, lambda job: job.updated_at > job.created_at, seconds=5)
+        back = await place.until(job.id, "pending", seconds=5)
     assert back.retry_count == 0
-    serving.stop()
-    await running
+    assert await place.client.attempts(job.id) == []
 
 
 def test_outside_of_a_handler_there_is_no_current_job() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from rota.api.call import HTML, JSON, Answer, Call, Handler
 from rota.api.route import Route
-from rota.errors import BY_CODE, NotFound, StartError
+from rota.errors import BY_CODE, NotFound, RotaError, StartError
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
@@ -28,16 +28,20 @@ PAGE_POLICY: Final = (
 
 _ADVICE: Final = {
     "validation-failed": "Look at errors: each entry names a field and what is wrong with it.",
+    "not-available-yet": "Leave the field out: its part is not built yet.",
     "malformed": "The request is not valid HTTP or JSON. Send it again in the right form.",
     "unauthenticated": "Send a valid token in the header Authorization: Bearer rota_…",
     "forbidden": "The token lacks a scope, range or priority. Ask for one that has it.",
     "not-found": "What you ask for does not exist, or the token may not see it.",
     "method-not-allowed": "The header Allow lists the methods of this path.",
     "conflict": "The present state does not allow this. Read it again, then decide.",
+    "job-not-held": "The lease was lost or the job has ended. Drop the work and claim again.",
     "too-large": "Send less: bodies hold up to 1 MiB, batches up to 32 MiB.",
     "unsupported-media-type": "Send Content-Type: application/json and no Content-Encoding.",
     "rate-limited": "Wait as long as the header Retry-After says, then go on more slowly.",
     "unavailable": "Wait as long as the header Retry-After says, then try again. Nothing was stored.",
+    "request-timeout": "Send the request again, over a better connection if this happens often.",
+    "headers-too-large": "Send less in the headers: up to 32 KiB and 100 of them.",
     "internal": "This is a fault of the server. Report the request_id; its log has more.",
 }
 _PROBLEMS: Final = {code: kind for code, kind in BY_CODE.items() if kind is not StartError}
@@ -51,13 +55,17 @@ async def problem_page(call: Call, _: None) -> Answer:
     kind = _PROBLEMS.get(call.name)
     if kind is None:
         raise NotFound("there is no such problem; /docs lists all")
-    codes = [getattr(base, "code", "") for base in kind.__mro__]
-    advice = next((_ADVICE[code] for code in codes if code in _ADVICE), "")
     body = (
         f"<p>Status <code>{kind.status}</code>, code <code>{escape(kind.code)}</code></p>"
-        f"<p>{escape(advice)}</p><p><a href='/docs'>All calls and problems</a></p>"
+        f"<p>{escape(advice(kind))}</p><p><a href='/docs'>All calls and problems</a></p>"
     )
     return Answer(200, _page(kind.title, body), media=HTML)
+
+
+def advice(kind: type[RotaError]) -> str:
+    """What to do about an error, in a sentence or two."""
+    codes = [getattr(base, "code", "") for base in kind.__mro__]
+    return next(_ADVICE[code] for code in codes if code in _ADVICE)
 
 
 def docs_page(routes: Sequence[Route]) -> bytes:

@@ -77,7 +77,7 @@ class AsyncClient:
             trust_env=False,
             follow_redirects=False,
             timeout=timeout,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=4.0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0),
         )
         self.types = Types(self)
         self.tokens = Tokens(self)

@@ -244,10 +244,16 @@ def _failed(job: HeldJob, error: BaseException) -> OutcomeRequest:
         case asyncio.CancelledError() | JobCancelled() if job.stop == "cancelled":
             return failure(job, "cancelled", retryable=False)
     if job.stop is None:
-        trace = "".join(traceback.format_exception(error)).rstrip()
-        log.warning("job %d (%s) failed\n%s", job.id, job.type, documents.plain(trace))
+        log.warning("job %d (%s) failed\n%s", job.id, job.type, _trace(error))
     text = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     return failure(job, text[:MOST_ERROR_CHARACTERS])
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return documents.plain("".join(traceback.format_exception(error)).rstrip())
+    except Exception:  # a log line is not worth a slot
+        return _said(error)
 
 
 def _said(error: BaseException) -> str:

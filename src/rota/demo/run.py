@@ -30,6 +30,7 @@ BATCH: Final = 250
 FIRST_PART: Final = 0.6
 """How much is enqueued before a worker is killed; the rest comes while it is."""
 KILL_AFTER: Final = 0.25
+KILL_TRIES: Final = 6
 STUMBLING: Final = 20
 MISSING: Final = 5
 MISSING_RETRIES: Final = 1
@@ -228,7 +229,7 @@ class Demo:
         It is frozen first, so that what it holds can be read before it dies. Should it hold nothing just
         then, it goes on and the next part of the rest is tried.
         """
-        part = len(rest) // 4 + 1
+        part = len(rest) // KILL_TRIES + 1
         for start in range(0, len(rest), part):
             victim.send(signal.SIGSTOP)
             await self._enqueue(rest[start : start + part])
@@ -237,6 +238,7 @@ class Demo:
                 await self._enqueue(rest[start + part :])
                 break
             victim.send(signal.SIGCONT)
+            await asyncio.sleep(LOOK_SECONDS)
         await victim.kill()
         await asyncio.sleep(LOOK_SECONDS)  # what it had sent before it was frozen may still be counted
         return await self._held_by(victim)
