@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from rota import problems
 from rota.errors import HeadersTooLarge, Malformed, RateLimited, RequestTimeout, RotaError
@@ -25,6 +25,52 @@ OPENED: Final = 0  # connected, no request has begun
 HEADERS: Final = 1
 BODY: Final = 2
 QUIET: Final = 3  # the last request is here as a whole; uvicorn's keep-alive timer rules
+
+
+class FrontCycle(RequestResponseCycle):
+    """uvicorn's cycle, but an answer that is there as a whole is written at once, head and body.
+
+    Two writes a request, and two regular expressions a header, are a quarter of what the event loop
+    does for a small answer. That no header breaks out of its line is checked by counting the lines.
+    """
+
+    _start: Any = None
+
+    async def send(self, message: Any) -> None:
+        start = self._start
+        if start is None:
+            if message["type"] == "http.response.start" and not self.response_started:
+                self._start = message
+            else:
+                await super().send(message)
+            return
+        self._start = None
+        if message.get("more_body", False) or start["status"] >= 500:
+            await super().send(start)
+            await super().send(message)
+            return
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        headers = self.default_headers + start["headers"]
+        lines = [STATUS_LINE[start["status"]]]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(headers) + 2 + (not self.keep_alive):
+            raise RuntimeError("a header's value holds a line break")
+        self.response_started = True
+        self.response_complete = True
+        self.waiting_for_100_continue = False
+        self.transport.write(head if self.scope["method"] == "HEAD" else head + message["body"])
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 class FrontProtocol(HttpToolsProtocol):
@@ -130,6 +176,8 @@ class FrontProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= self.MAX_PIPELINED:
             raise RateLimited("Too many requests wait on this connection. Read the answers first.")
         super().on_headers_complete()
+        # uvicorn names its class itself; the cycle has not begun to run yet.
+        self.cycle.__class__ = FrontCycle
         self._stage = BODY
         self._deadline = None
 

@@ -16,6 +16,13 @@ from tests.live_server import LiveServer
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
+UNTIL = "until [ $(rota jobs list --type {} --json | grep -o '{}' | wc -l) = {} ]; do sleep 0.1; done"
+WAITS = {
+    "sleep 3": UNTIL.format("stock.pull", '"has_error":true', 3),
+    "sleep 1": UNTIL.format("word.count", '"status":"completed"', 1),
+}
+"""A reader waits a moment; a test waits for what the moment is for."""
+
 
 def blocks(page: str, language: str) -> list[str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
@@ -32,6 +39,8 @@ def paste(page: str, server: LiveServer, folder: Path) -> str:
     }
     leave_nothing = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"
     script = "\n".join(["set -eu", leave_nothing, *blocks(page, "sh"), "wait"])
+    for moment, instead in WAITS.items():
+        script = script.replace(f"{moment}\n", f"{instead}\n")
     script = script.replace("8520", str(server.port))
     ran = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, check=False
@@ -52,7 +61,7 @@ def test_examples_about_the_api(tmp_path: Path) -> None:
     assert held["worker_id"] == "mailer/host-1.4711"
     assert (job["status"], job["result"]) == ("completed", {"message_id": "m-1"})
     assert '"status":"cancelled"' in told
-    first, second = told.split('{"items":[{"status":201,"job":')
+    _, second = told.split('{"items":[{"status":201,"job":')
     assert "/problems/validation-failed" in second
     assert len(json.loads((tmp_path / "batch.json").read_text())["items"]) > 0
     assert '"name":"report.build"' in second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.1
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float) -> None:

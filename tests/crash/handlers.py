@@ -1,6 +1,6 @@
 """Tasks that die, freeze or linger, and the worker process that runs them.
 
-    python -m tests.crash.handlers INSTANCE        (ROTA_URL, ROTA_TOKEN and CRASH_LEDGER are set)
+    python -m tests.crash.handlers INSTANCE CONCURRENCY        (ROTA_URL, ROTA_TOKEN and CRASH_LEDGER are set)
 
 Each task notes its start in the ledger.
 """
@@ -19,7 +19,6 @@ from rota.client.worker import Worker
 from tests.crash.ledger import Ledger
 
 LEASE_SECONDS = 2.0
-CONCURRENCY = 4
 
 tasks = Tasks()
 
@@ -60,7 +59,7 @@ if __name__ == "__main__":
         os.environ["ROTA_URL"],
         os.environ["ROTA_TOKEN"],
         tasks,
-        concurrency=CONCURRENCY,
+        concurrency=int(sys.argv[2]),
         instance=sys.argv[1],
         grace_seconds=1,
     ).run()

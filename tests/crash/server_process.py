@@ -138,7 +138,9 @@ class ServerProcess:
         """Wait until no job is pending or running; TimeoutError after ``seconds``."""
 
         async def all_ended() -> bool:
-            return not [job async for job in self._jobs("&status=pending,running")]
+            async for _ in self._jobs("&status=pending,running"):
+                return False
+            return True
 
         await until(all_ended, seconds)
 

@@ -17,8 +17,10 @@ ROOT = Path(__file__).parents[2]
 class WorkerProcess:
     """Runs the tasks of ``handlers.py`` against one server; killed at the end of its block."""
 
-    def __init__(self, server: ServerProcess, token: str, ledger: Path, instance: str) -> None:
-        self._words = [sys.executable, "-m", "tests.crash.handlers", instance]
+    def __init__(
+        self, server: ServerProcess, token: str, ledger: Path, instance: str, concurrency: int
+    ) -> None:
+        self._words = [sys.executable, "-m", "tests.crash.handlers", instance, str(concurrency)]
         self._log = ledger.with_name(f"worker-{instance}.log")
         self._environment = clean_environment() | {
             "ROTA_URL": f"http://127.0.0.1:{server.port}",

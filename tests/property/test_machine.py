@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -311,7 +311,12 @@ class Machine(RuleBasedStateMachine):
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 Machine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=QUIET,
+    # Shrinking takes longer than a quick test may; the long form does it.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
 TestMachine = Machine.TestCase
 

@@ -64,7 +64,10 @@ def test_v01_no_authentication_by_the_name_of_a_token_alone(server: LiveServer) 
     problem(server.api(f"rota_{key_id}_{'A' * 43}").get("/jobs"), 401, "unauthenticated")
 
 
-def test_v01_no_authentication_for_a_claim_that_waits_when_its_token_is_revoked(server: LiveServer) -> None:
+@pytest.mark.parametrize("work_comes", [False, True])
+def test_v01_no_authentication_for_a_claim_that_waits_when_its_token_is_revoked(
+    server: LiveServer, work_comes: bool
+) -> None:
     type = server.type()
     worker, made = named(server, "worker")
     with ThreadPoolExecutor(1) as beside:
@@ -72,7 +75,8 @@ def test_v01_no_authentication_for_a_claim_that_waits_when_its_token_is_revoked(
         waiting = beside.submit(worker.post, "/jobs/claim", {"types": [type], "wait_seconds": 15})
         time.sleep(0.3)  # nothing tells from outside that a claim has begun to wait
         assert server.admin.post(f"/tokens/{made['key_id']}/revoke").status_code == 200
-        id = server.admin.enqueue(type)["id"]
+        if work_comes:
+            server.admin.enqueue(type)
         problem(waiting.result(), 401, "unauthenticated")
         assert time.monotonic() - begun < 10
-    assert server.admin.job(id)["status"] == "pending"
+    assert [job["status"] for job in jobs_of(server, type)] == ["pending"] * work_comes

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rota.domain.job import Claim
-from rota.errors import Unavailable
+from rota.errors import Unauthenticated, Unavailable
 from rota.store.batcher import MAX_WAITING_BYTES, MAX_WAITING_MEMBERS, Batcher, Kind, Member
 
 # Every test runs inside an event loop, to which the futures of members belong.
@@ -105,6 +105,19 @@ async def test_a_claim_that_has_ended_is_not_woken_and_not_kept() -> None:
     gone.future.cancel()
     assert batcher.wake(None) == [there]
     assert batcher.wake(None) == []
+
+
+async def test_parked_claims_whose_token_is_no_longer_good_are_ended_and_the_others_stay() -> None:
+    batcher = Batcher()
+    good, bad = claim(), claim()
+    good.judge = lambda: None
+    bad.judge = lambda: Unauthenticated("revoked")
+    batcher.park(good)
+    batcher.park(bad)
+    batcher.judge_parked()
+    with pytest.raises(Unauthenticated):
+        await bad.future
+    assert batcher.wake(None) == [good]
 
 
 async def test_a_closed_batcher_takes_nothing_more_and_hands_out_what_waits() -> None:

@@ -12,6 +12,7 @@ that cannot be read again gives Unavailable, not access.
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
@@ -41,7 +42,7 @@ _KEY_ID: Final = slice(len(_SCHEME) + len("rota_"), len(_SCHEME) + len("rota_") 
 log = structlog.get_logger("rota.auth")
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False):
+class _Entry(msgspec.Struct, gc=False):
     """A token's record as it was read."""
 
     record: TokenRecord
@@ -50,6 +51,8 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     """Who shows the secret before the last rotation."""
     read_at: int
     version: int
+    proof: bytes = b""
+    """Of the token that matched this record's hash; spares the next requests the HMAC."""
 
 
 class RecordOverdue(Unavailable):
@@ -159,8 +162,12 @@ class Authenticator:
         """Who shows ``token``; None when it is wrong or no longer good."""
         record = entry.record
         principal: Principal | None = None
-        if self._pepper.matches(token, record.hash, record.pepper_key_id):
+        proof = self._pepper.proof(token)
+        if hmac.compare_digest(proof, entry.proof):
             principal = entry.principal
+        elif self._pepper.matches(token, record.hash, record.pepper_key_id):
+            principal = entry.principal
+            entry.proof = proof
         elif entry.previous is not None:
             assert record.previous_hash is not None
             assert record.previous_pepper_key_id is not None

@@ -49,7 +49,10 @@ _WRITER: Mapping[str, int | str] = {
     # every freed page once more; OFF would leave purged payloads readable in the pages still in use.
     "secure_delete": "FAST",
 }
-_READER: Mapping[str, int | str] = {"cache_size": -READER_CACHE_KIB, "query_only": "ON"}
+_READER: Mapping[str, int | str] = {
+    "cache_size": -READER_CACHE_KIB,
+    "query_only": "ON",
+}
 
 _PAUSE_SECONDS = (0.0005, 0.004)
 _CONSTRAINT = re.compile(r"[A-Z ]+ constraint failed: (?P<name>[\w., ]{1,200})")
@@ -66,7 +69,10 @@ def open_writer(path: Path) -> sqlite3.Connection:
     """
     _require_sqlite()
     _create(path)
-    return _open(path, {**_BOTH, **_WRITER}, ensure=_ensure_durable)
+    connection = _open(path, {**_BOTH, **_WRITER}, ensure=_ensure_durable)
+    # From here on `immediate` does the waiting; nothing else that a writer does meets a lock.
+    _set(connection, "busy_timeout", 0)
+    return connection
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -85,15 +91,12 @@ def immediate(connection: sqlite3.Connection, *, seconds: float = BUSY_SECONDS) 
     own waiting backs off to 100 ms, in step, and lets one of many processes starve. Raises
     ``Unavailable`` when the time is over.
     """
-    _set(connection, "busy_timeout", 0)
     try:
         _while_busy(partial(connection.execute, "BEGIN IMMEDIATE"), seconds)
     except sqlite3.OperationalError as error:
         if not is_busy(error):
             raise
         raise Unavailable("the database is busy: try again", retry_after=1) from error
-    finally:
-        _set(connection, "busy_timeout", _BOTH["busy_timeout"])
 
 
 def data_version(connection: sqlite3.Connection) -> int:
