@@ -14,6 +14,7 @@ from rota.services.disk import Disk
 from rota.services.health import Health
 from rota.services.limits import Limits
 from rota.services.queue import Queue
+from rota.services.recovery import Recovery
 from rota.services.runner import Runner, Task
 from rota.services.services import Services
 from rota.services.tokens import Tokens
@@ -62,7 +63,7 @@ def _services(store: Store, pepper: Pepper, settings: Settings, clock: Clock) ->
     authenticator = Authenticator(store, pepper, clock)
     disk = Disk(settings.database_file.parent, settings.min_free_disk_mb)
     tasks = (
-        Task("sweep", settings.sweep_interval_ms / 1000, store.sweep),
+        Task("recovery", settings.sweep_interval_ms / 1000, Recovery(store).run_once),
         Task("types", REFRESH_SECONDS, types.refresh),
         Task("tokens", REFRESH_SECONDS, authenticator.run_once),
         Task("last uses", LAST_USES_SECONDS, authenticator.record_uses),

@@ -17,7 +17,6 @@ import pytest_asyncio
 
 from rota.errors import StartError, Unavailable
 from rota.store.sqlite.connection import (
-    BUSY_SECONDS,
     data_version,
     describe,
     immediate,

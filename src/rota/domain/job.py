@@ -64,9 +64,6 @@ class Job(msgspec.Struct, kw_only=False, gc=False):
     priority: int
     key: str | None = None
     producer: str = ""
-    payload: bytes | None = None
-    payload_key_id: int = 0
-    result: bytes | None = None
     retry_count: int = 0
     max_retries: int = 0
     idempotency_key: str | None = None
@@ -106,6 +103,9 @@ class Job(msgspec.Struct, kw_only=False, gc=False):
     created_at: int = 0
     updated_at: int = 0
     finished_at: int | None = None
+    payload_key_id: int = 0
+    result: bytes | None = None
+    payload: bytes | None = None
     has_error: int = 0
 
     @property

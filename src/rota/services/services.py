@@ -46,4 +46,5 @@ class Services:
         """Stop the loops, then the store: what it has taken is still committed."""
         self.waiting.end()
         await self.runner.stop()
+        await self.authenticator.record_uses()
         await self.store.close()

@@ -88,6 +88,8 @@ class Swept(msgspec.Struct, frozen=True):
 
     promoted: int = 0
     recovered: int = 0
+    more: bool = False
+    """Whether it stopped at its bound of rows, so that there may be more to do at once."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

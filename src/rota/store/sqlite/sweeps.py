@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Final
 
 import structlog
 
@@ -12,15 +13,19 @@ from rota.store.sqlite.connection import describe
 from rota.store.sqlite.jobs import load_jobs, record_failure, save_job
 from rota.store.sqlite.transaction import Transaction
 
+MAX_SWEPT: Final = 1_000
+"""Rows promoted and rows recovered by one sweep."""
+
 log = structlog.get_logger("rota.store")
 
 
 def sweep(within: Transaction) -> Swept:
     """Promote what is due, then recover what has lapsed; repeating it changes nothing."""
     (writable_since,) = within.execute("pulse", within.now).fetchone()
-    promoted = within.execute("promote", within.now).fetchall()
+    promoted = within.execute("promote", within.now, MAX_SWEPT).fetchall()
     within.announced.update(promoted)
-    return Swept(promoted=len(promoted), recovered=recover(within, writable_since))
+    recovered = recover(within, writable_since)
+    return Swept(len(promoted), recovered, more=MAX_SWEPT in (len(promoted), recovered))
 
 
 def recover(within: Transaction, writable_since: int) -> int:
@@ -29,7 +34,7 @@ def recover(within: Transaction, writable_since: int) -> int:
     Time in which no node could write is not held against a worker: ``writable_since`` is when the
     database became writable again. A row that cannot be written is logged and left.
     """
-    ids = [id for (id,) in within.execute("lapsed_jobs", within.now, writable_since)]
+    ids = [id for (id,) in within.execute("lapsed_jobs", within.now, writable_since, MAX_SWEPT)]
     recovered = 0
     for job in load_jobs(within, ids).values() if ids else ():
         if not transitions.lapsed(job, writable_since, within.now):

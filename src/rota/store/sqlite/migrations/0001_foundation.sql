@@ -9,9 +9,6 @@ CREATE TABLE rota_jobs (
     priority INTEGER NOT NULL,
     key TEXT,
     producer TEXT NOT NULL,
-    payload BLOB,
-    payload_key_id INTEGER NOT NULL DEFAULT 0,
-    result BLOB,
     retry_count INTEGER NOT NULL DEFAULT 0,
     max_retries INTEGER NOT NULL,
     idempotency_key TEXT,
@@ -45,7 +42,11 @@ CREATE TABLE rota_jobs (
     traceparent TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    finished_at INTEGER
+    finished_at INTEGER,
+    -- Last, so that what lies before them is read without following their overflow pages.
+    payload_key_id INTEGER NOT NULL DEFAULT 0,
+    result BLOB,
+    payload BLOB
 ) STRICT;
 
 -- The ready index: ready jobs only, one run of entries a lane, its head first.

@@ -75,9 +75,9 @@ UPDATE rota_jobs SET
 FROM (VALUES /*rows*/ (?, ?, ?, ?, ?, ?, ?, ?) /*end*/) AS pick
 WHERE rota_jobs.id = pick.column1 AND rota_jobs.status = 'pending' AND rota_jobs.due_at IS NULL
 RETURNING
-    id, queue, type, status, priority, key, producer, payload, payload_key_id, result, retry_count,
-    max_retries, idempotency_key, unique_key, request_uid, run_at, due_at, expires_at, timeout_seconds,
-    cancel_requested, claimed_at, started_at, worker_id, owner, lease_token, lease_seconds,
-    lease_expires_at, claim_id, last_outcome, releases, failures, progress_current, progress_total,
-    progress_message, error, log_bytes, log_bytes_attempt, schedule_id, "trigger", scheduled_fire_time,
-    traceparent, created_at, updated_at, finished_at, error IS NOT NULL;
+    id, queue, type, status, priority, key, producer, retry_count, max_retries, idempotency_key,
+    unique_key, request_uid, run_at, due_at, expires_at, timeout_seconds, cancel_requested, claimed_at,
+    started_at, worker_id, owner, lease_token, lease_seconds, lease_expires_at, claim_id, last_outcome,
+    releases, failures, progress_current, progress_total, progress_message, error, log_bytes,
+    log_bytes_attempt, schedule_id, "trigger", scheduled_fire_time, traceparent, created_at, updated_at,
+    finished_at, payload_key_id, result, payload, error IS NOT NULL;

@@ -13,7 +13,7 @@ UPDATE rota_jobs SET due_at = NULL, updated_at = ?1
 WHERE id IN (
     SELECT id FROM rota_jobs
     WHERE status = 'pending' AND due_at IS NOT NULL AND due_at <= ?1
-    ORDER BY due_at LIMIT 1000
+    ORDER BY due_at LIMIT ?2
 )
 RETURNING queue, type;
 
@@ -31,4 +31,4 @@ FROM holder JOIN rota_jobs INDEXED BY rota_jobs_held
     ON rota_jobs.status = 'running' AND rota_jobs.owner = holder.owner
     AND rota_jobs.lease_expires_at < ?1
     AND ?2 + CAST(rota_jobs.lease_seconds * 1000 / 3 AS INTEGER) + 2000 < ?1
-LIMIT 1000;
+LIMIT ?3;
