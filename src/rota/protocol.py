@@ -170,6 +170,8 @@ class FrontProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.headers) > self.MAX_HEADERS:
             raise HeadersTooLarge(f"At most {self.MAX_HEADERS} headers are taken. Send fewer.")
+        if not self.url.startswith(b"/") and self.url != b"*":
+            raise Malformed("The request's target must be a path. This server is no proxy.")
         if self.parser.should_upgrade() and self._has_body():
             # The parser would take the body for the next request.
             raise Malformed("This server speaks HTTP/1.1 only. Send the request without an upgrade.")

@@ -21,6 +21,7 @@ from rota.clock import SystemClock
 from rota.errors import StartError
 from rota.host import ServerAddress, ServerFile, set_umask, warn_if_root
 from rota.protocol import FrontProtocol
+from rota.services.runner import Runner, Task
 from rota.services.waiting import Waiting
 from rota.settings import Settings, check_bind
 from rota.web import Web, bracketed
@@ -29,6 +30,7 @@ KEEP_ALIVE_SECONDS: Final = 60
 DRAIN_SECONDS: Final = 30
 """How long requests that have begun may go on after the server was told to stop."""
 BACKLOG: Final = 2_048
+ADDRESS_SECONDS: Final = 2.0
 
 log = structlog.get_logger("rota.server")
 
@@ -58,16 +60,27 @@ async def run(settings: Settings, environ: Mapping[str, str], ready: Callable[[s
             url = f"{scheme}://{bracketed(settings.host)}:{listener.getsockname()[1]}"
             address = ServerFile(settings.data.absolute())
 
+            own = ServerAddress(url, os.getpid(), clock.now())
+
             def answering() -> None:
                 gc.collect()
                 gc.freeze()  # what was built for the start lives as long as the process
-                address.write(ServerAddress(url, os.getpid(), clock.now()))
+                address.write(own)
+                keeping.start()
                 ready(url)
+
+            async def found() -> None:
+                # Another server on this folder, started later, took the file with it when it stopped.
+                if await asyncio.to_thread(address.read) is None:
+                    address.write(own)
+
+            keeping = Runner([Task("address", ADDRESS_SECONDS, found)])
 
             server = _Server(_config(Web(services, settings), settings), services.waiting, answering)
             try:
                 await server.serve(sockets=[listener])
             finally:
+                await keeping.stop()
                 address.remove()
 
 

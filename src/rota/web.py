@@ -7,16 +7,18 @@ handler. Every answer carries the security headers and an X-Request-Id; every re
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 import structlog
 
-from rota.api.bodies import body_reader, no_query, query_reader, text_body_reader
+from rota.api.bodies import body_reader, bounded_reader, no_query, query_reader, text_body_reader
 from rota.api.call import HTML, JSON, PROBLEM, Answer, Call, Handler, Header, Receive
 from rota.api.meta import PAGE_POLICY
-from rota.api.route import Needs, Route
+from rota.api.route import BATCH_ITEMS, Needs, Route
 from rota.api.routes import ROUTES
 from rota.api.table import Table
 from rota.domain.access import Grant, Principal
@@ -36,6 +38,7 @@ from rota.settings import Settings, is_loopback
 
 MAX_HELD_BYTES: Final = 256 * 1_048_576
 """All bodies that are being received or worked on."""
+PLAIN_IN_PATHS: Final = "/-._~!$&'()*+,;=:@"
 MAX_KNOWN_HOSTS: Final = 1_000
 LIVE: Final = "/health/live"
 SINGLE_HEADERS: Final = (
@@ -48,6 +51,8 @@ SINGLE_HEADERS: Final = (
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
+
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 
 _encode = msgspec.json.Encoder().encode
 _NOBODY: Final = Principal(id="", name="", grant=Grant(scopes=frozenset()))
@@ -82,6 +87,8 @@ class Endpoint:
         self.read: Callable[[bytes], Any] | None = None
         if route.body is not None:
             self.read = (text_body_reader if route.texts else body_reader)(route.body)
+            if route.items is not None:
+                self.read = bounded_reader(self.read, route.items, BATCH_ITEMS)
         self.read_query = no_query if route.query is None else query_reader(route.query)
 
     def admits(self, grant: Grant) -> bool:
@@ -152,6 +159,8 @@ class Web:
             _refuse_repeated(scope["headers"])
         name = ""
         missing: RotaError | None = None
+        if b"%" in scope["raw_path"] and quote(path, safe=PLAIN_IN_PATHS).encode() != scope["raw_path"]:
+            path = ""  # written another way than it need be, to get round the rules of a proxy in front
         endpoint = self._literal.get((scope["method"], path))
         if endpoint is None:
             endpoint, name, missing = self._table.find(scope["method"], path)
@@ -185,6 +194,8 @@ class Web:
         headers, limit, held = call.headers, endpoint.max_body, 0
         if b"content-encoding" in headers:
             raise UnsupportedMediaType("send the body without a Content-Encoding")
+        if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+            raise Malformed("the only Transfer-Encoding taken is chunked")
         declared = headers.get(b"content-length")
         if declared is not None:
             if int(declared) > limit:
@@ -245,11 +256,9 @@ def bracketed(host: str) -> str:
 
 
 def host_name(host: bytes) -> str:
-    """A Host header without its port, in lower case."""
-    text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return text[: text.find("]") + 1]
-    return text.partition(":")[0]
+    """A Host header without its port, in lower case; empty when it is malformed."""
+    found = _HOST.fullmatch(host.decode("latin-1").lower())
+    return found[1] if found else ""
 
 
 def _require_scopes(endpoint: Endpoint | None, grant: Grant) -> None:

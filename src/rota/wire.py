@@ -167,7 +167,8 @@ class TypeRequest(Request):
     lease_seconds: float = 30
     timeout_seconds: float | None = None
     max_payload_bytes: int = 65_536
-    paused: bool = False
+    paused: bool | UnsetType = UNSET
+    """Left out, a type stays as paused as it is; a new one is not paused."""
 
 
 class TokenRequest(Request):

@@ -24,6 +24,7 @@ from tests.contract.factories import (
     new_job,
     put_type,
     running,
+    settled,
     stored,
     token,
 )
@@ -190,6 +191,26 @@ async def test_a_claim_is_repeated_only_by_its_owner(store: Store) -> None:
     await enqueued(store, new_job())
     await store.claim(claim_of(claim_id=claim_id))
     assert await store.claim(claim_of(owner="t-other", claim_id=claim_id, repeat=True)) == []
+
+
+async def test_a_repeat_that_meets_its_original_takes_nothing_twice(store: Store) -> None:
+    claim_id = uuid.uuid4().bytes
+    await enqueued(store, new_job(), new_job())
+    async with held_up(store):
+        original = asyncio.create_task(store.claim(claim_of(claim_id=claim_id)))
+        repeat = asyncio.create_task(store.claim(claim_of(claim_id=claim_id, repeat=True)))
+        await asyncio.sleep(0)
+    assert [len(await original), len(await repeat)] == [0, 1]
+
+
+async def test_a_repeat_ends_its_original_that_still_waits(store: Store) -> None:
+    claim_id = uuid.uuid4().bytes
+    original = asyncio.create_task(store.claim(claim_of(claim_id=claim_id), wait_seconds=50))
+    await settled(store)
+    repeat = asyncio.create_task(store.claim(claim_of(claim_id=claim_id, repeat=True), wait_seconds=50))
+    assert await asyncio.wait_for(original, 10) == []
+    jobs = await enqueued(store, new_job(), new_job())
+    assert ids(await asyncio.wait_for(repeat, 10)) == [jobs[0].id]
 
 
 # --- limits ---------------------------------------------------------------------------------------

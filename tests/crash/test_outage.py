@@ -19,6 +19,7 @@ TYPE = "crash.outage"
 LEASE_SECONDS = 7.0
 """The shortest lease against which no outage counts."""
 OUTAGE_SECONDS = 8.0
+HOLD_SECONDS = 60.0
 ALIVE, DEAD = 5, 3
 
 
@@ -34,41 +35,44 @@ async def test_an_outage_longer_than_the_lease_takes_no_job_from_a_living_worker
 ) -> None:
     ledger = Ledger(tmp_path / "ledger")
     producer = Producer(server.connect(), ledger, TYPE)
-    over = asyncio.Event()
-
-    def worker(instance: str, limit: int, hold_seconds: float = 0.0) -> Worker:
-        return Worker(
-            server.connect(),
-            ledger,
-            instance=instance,
-            lease_seconds=LEASE_SECONDS,
-            limit=limit,
-            hold_seconds=hold_seconds,
-        )
-
     for n in range(ALIVE + DEAD):
         await producer.store(f"00000000-0000-4000-8000-{n:012}")
+    producer.close()
     claim = {"limit": DEAD, "lease_seconds": LEASE_SECONDS}
     dead = (await server.ask("POST", "/jobs/batch/claim", claim))["items"]
     for job in dead:
         ledger.started(job["id"], job["retry_count"])
-    alive = worker("alive", ALIVE, hold_seconds=OUTAGE_SECONDS + 3)
-    holding = asyncio.create_task(alive.work(over))
+    alive = Worker(
+        server.connect(),
+        ledger,
+        instance="alive",
+        lease_seconds=LEASE_SECONDS,
+        limit=ALIVE,
+        hold_seconds=HOLD_SECONDS,
+    )
+    other = Worker(server.connect(), ledger, instance="other", lease_seconds=LEASE_SECONDS, limit=50)
 
     async def all_started() -> bool:
         return len([entry for entry in read_ledger(ledger.path) if entry.kind == "started"]) == ALIVE + DEAD
 
-    await until(all_started, 10)
+    async def has_beaten_twice() -> bool:
+        return alive.statuses[200] >= beaten + 2
 
-    server.kill()
-    await asyncio.sleep(OUTAGE_SECONDS)  # the outage itself
-    await server.start()
-    helping = asyncio.create_task(worker("second", 50).work(over))
-    await server.until_all_ended(LEASE_SECONDS * 2)
-    over.set()
-    await asyncio.gather(holding, helping)
+    enough, over = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        holding = group.create_task(alive.work(enough))
+        await until(all_started, LEASE_SECONDS)
+        server.kill()
+        await asyncio.sleep(OUTAGE_SECONDS)  # the outage itself
+        beaten = alive.statuses[200]
+        await server.start()
+        group.create_task(other.work(over))
+        await until(has_beaten_twice, LEASE_SECONDS)
+        enough.set()
+        await holding
+        await server.until_all_ended(LEASE_SECONDS * 2)
+        over.set()
     final = {job.id: job for job in await server.final_jobs()}
-    producer.close()
     ledger.close()
 
     assert judge(read_ledger(ledger.path), final.values()) == []

@@ -29,6 +29,7 @@ class StartedServer(uvicorn.Server):
 class EchoApp:
     """Answers with the body it read; ``/held`` waits for ``gate``, ``/early`` never reads."""
 
+    extra: list[tuple[bytes, bytes]] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,7 +54,13 @@ class EchoApp:
                 body += message["body"]
                 more = message["more_body"]
         length = str(len(body)).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-length", length), *self.extra],
+            }
+        )
         await send({"type": "http.response.body", "body": body})
         self.left.set()
 

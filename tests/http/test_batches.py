@@ -179,3 +179,23 @@ def test_many_leases_are_extended_at_once(server: LiveServer) -> None:
     assert [verdict["status"] for verdict in verdicts] == [200, 409, 422]
     assert verdicts[0]["lease_expires_at"] > job["lease_expires_at"]
     assert verdicts[0]["cancel_requested"] is False
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/jobs/batch", "jobs"), ("/jobs/batch/finish", "outcomes"), ("/jobs/batch/heartbeat", "beats")],
+)
+def test_millions_of_tiny_items_are_refused_before_they_are_decoded(
+    server: LiveServer, path: str, field: str
+) -> None:
+    body = b'{"%s":[' % field.encode() + b"{}," * 5_000 + b"{}]}"
+    refused = problem(server.admin.post(path, body), 422, "validation-failed")
+    assert refused["errors"] == [
+        {"field": field, "code": "too-many", "message": "holds more than 5,000 items; send less at once"}
+    ]
+
+
+def test_a_batch_of_5_000_items_is_taken(server: LiveServer) -> None:
+    name = server.type()
+    verdicts = items(server.admin.post("/jobs/batch", {"jobs": [{"type": name, "payload": [1, 2]}] * 5_000}))
+    assert {verdict["status"] for verdict in verdicts} == {201}

@@ -348,3 +348,17 @@ async def test_refusal_is_read_even_by_a_client_that_is_still_sending(front: Fro
     sending = asyncio.create_task(connection.send(GET + b"X: " + b"a" * 4_000_000))
     assert (await connection.answer()).status == 431
     await sending
+
+
+@pytest.mark.parametrize("target", [b"http://elsewhere/jobs", b"elsewhere:443", b"jobs"])
+async def test_a_target_that_is_no_path_is_refused(front: Front, target: bytes) -> None:
+    answer = await refused(front, b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % target)
+    assert answer.status == 400
+
+
+@pytest.mark.parametrize("value", [b"a\r\nSet-Cookie: b", b"a\nb"])
+async def test_a_line_break_in_an_answers_header_never_leaves_the_server(front: Front, value: bytes) -> None:
+    front.app.extra.append((b"x-told", value))
+    connection = await front.connect()
+    await connection.send(GET + b"\r\n")
+    assert (await connection.answer()).status == 500

@@ -220,3 +220,27 @@ def test_a_revoked_token_is_refused_at_once(server: LiveServer) -> None:
     assert api.get("/types").status_code == 200
     assert server.admin.post(f"/tokens/{token['key_id']}/revoke").status_code == 200
     problem(api.get("/types"), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize("path", ["/%6aobs", "/jobs%2F1", "/jobs/%31"])
+def test_a_path_with_escapes_is_no_path_of_ours(server: LiveServer, path: str) -> None:
+    token = (server.admin.token or "").encode()
+    request = b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+    assert raw(server, request % (path.encode(), token)).startswith(b"HTTP/1.1 404 ")
+
+
+@pytest.mark.parametrize("host", ["localhost:abc", "localhost:80:80", "localhost:", "[::1", "::1"])
+def test_a_malformed_host_is_refused(server: LiveServer, host: str) -> None:
+    request = f"GET /docs HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    assert raw(server, request).startswith(b"HTTP/1.1 400 ")
+
+
+def test_no_transfer_encoding_but_chunked_is_taken(server: LiveServer) -> None:
+    token = (server.admin.token or "").encode()
+    answer = raw(
+        server,
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n"
+        b"Content-Type: application/json\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        % token,
+    )
+    assert answer.startswith(b"HTTP/1.1 400 ")

@@ -132,3 +132,10 @@ def test_tokens_are_for_those_who_manage_them(server: LiveServer) -> None:
     operator = server.token("operator")
     problem(operator.get("/tokens"), 403, "forbidden")
     problem(operator.post("/tokens", {"name": fresh("token"), "preset": "observer"}), 403, "forbidden")
+
+
+def test_putting_a_type_again_leaves_its_pause_alone(server: LiveServer) -> None:
+    name = server.type()
+    assert server.admin.post(f"/types/{name}/pause").json()["paused"] is True
+    assert server.admin.put(f"/types/{name}", {"max_retries": 7}).json()["paused"] is True
+    assert server.admin.put(f"/types/{name}", {"paused": False}).json()["paused"] is False

@@ -11,7 +11,7 @@ from rota.api.bodies import body_reader
 from rota.api.call import Answer, Call
 from rota.api.jobs import claimed
 from rota.api.queries import EnqueueBatchQuery
-from rota.errors import RotaError, ValidationFailed
+from rota.errors import RotaError
 from rota.problems import problem_body
 from rota.store.base import Enqueued
 from rota.wire import (
@@ -28,7 +28,6 @@ from rota.wire import (
     job_answer,
 )
 
-MAX_ITEMS: Final = 5_000
 BREATH: Final = 500
 """After so many items other requests get their turn."""
 
@@ -38,7 +37,7 @@ _ACCEPTED: Final = BatchItem(200)
 
 async def enqueue_batch(call: Call, asked: EnqueueBatchRequest) -> Answer:
     query: EnqueueBatchQuery = call.query
-    await _admit(call, len(asked.jobs), "jobs")
+    await _charge(call, len(asked.jobs))
     jobs: list[EnqueueRequest | RotaError] = []
     for index, text in enumerate(asked.jobs):
         if index % BREATH == BREATH - 1:
@@ -71,7 +70,7 @@ async def claim_batch(call: Call, asked: ClaimBatchRequest) -> Answer:
 
 
 async def finish_batch(call: Call, asked: FinishBatchRequest) -> Answer:
-    await _admit(call, len(asked.outcomes), "outcomes")
+    await _charge(call, len(asked.outcomes))
     verdicts = await call.services.queue.finish_many(call.principal, asked.outcomes)
     return Answer(
         200,
@@ -85,7 +84,7 @@ async def finish_batch(call: Call, asked: FinishBatchRequest) -> Answer:
 
 
 async def heartbeat_batch(call: Call, asked: HeartbeatBatchRequest) -> Answer:
-    await _admit(call, len(asked.beats), "beats")
+    await _charge(call, len(asked.beats))
     verdicts = await call.services.queue.heartbeat_many(call.principal, asked.beats)
     return Answer(
         200,
@@ -100,12 +99,8 @@ async def heartbeat_batch(call: Call, asked: HeartbeatBatchRequest) -> Answer:
     )
 
 
-async def _admit(call: Call, items: int, field: str) -> None:
-    """Bound the batch, and charge its items beyond the first, all together."""
-    if items > MAX_ITEMS:
-        raise ValidationFailed.of(
-            field, "too-many", f"holds {items:,} items, at most {MAX_ITEMS:,} are taken"
-        )
+async def _charge(call: Call, items: int) -> None:
+    """Charge the items of a batch beyond the first, all together."""
     if items > 1:
         charged = call.services.limits.charge(call.principal, items - 1)
         if charged is not None:

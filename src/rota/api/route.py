@@ -12,6 +12,7 @@ from rota.domain.access import Scope
 
 BODY_BYTES: Final = 1_048_576
 BATCH_BODY_BYTES: Final = 32 * 1_048_576
+BATCH_ITEMS: Final = 5_000
 
 Needs = tuple[frozenset[Scope], ...]
 """Alternatives: a principal needs all scopes of one of them."""
@@ -31,6 +32,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: type[msgspec.Struct] | None = None
     texts: bool = False
     """The body holds error, log or progress texts, in which nothing is refused."""
+    items: str | None = None
+    """The body's list that holds at most ``BATCH_ITEMS`` items."""
     query: type[msgspec.Struct] | None = None
     answers: Mapping[int, type | None]
     """What each status of success brings."""

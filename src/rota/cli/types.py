@@ -115,6 +115,8 @@ def put(
 ) -> None:
     """Declare a type, or replace all its settings: what you leave out gets its default.
 
+    Whether it is paused stays as it is unless you give --paused.
+
     Parameters
     ----------
     name
@@ -155,8 +157,9 @@ def put(
         lease_seconds=lease,
         timeout_seconds=timeout,
         max_payload_bytes=max_payload_bytes,
-        paused=paused,
     )
+    if paused:
+        options["paused"] = True
     reply = ask(server, calls.put_type(name, options))
     if as_json:
         return output.document(reply.body)

@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final, TypeVar
 
+from msgspec import UNSET
+
 from rota.clock import Clock
 from rota.domain import retry
 from rota.domain.access import Actor, Principal, Scope
@@ -106,7 +108,9 @@ class Types:
         if not _in_range(principal, wanted):
             raise Forbidden("the token's range does not hold this type and queue")
         principal.require_priority(wanted.default_priority)
-        stored, created = await self._store.put_type(wanted, actor, _judge(principal))
+        stored, created = await self._store.put_type(
+            wanted, actor, _judge(principal), keep_pause=asked.paused is UNSET
+        )
         await self.refresh()
         return _answer(stored), created
 
@@ -188,7 +192,7 @@ def _checked(name: str, asked: TypeRequest) -> JobType:
         lease_seconds=asked.lease_seconds,
         timeout_seconds=asked.timeout_seconds,
         max_payload_bytes=asked.max_payload_bytes,
-        paused=asked.paused,
+        paused=asked.paused is True,
     )
 
 

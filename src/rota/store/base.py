@@ -153,10 +153,13 @@ class Store(Protocol):
         """Promote delayed jobs whose time has come and recover lapsed leases. Repeating changes nothing."""
         ...
 
-    async def put_type(self, wanted: JobType, actor: Actor, judge: TypeJudge) -> tuple[JobType, bool]:
+    async def put_type(
+        self, wanted: JobType, actor: Actor, judge: TypeJudge, *, keep_pause: bool = False
+    ) -> tuple[JobType, bool]:
         """Create or replace a type; the flag tells whether it is new (or was deleted).
 
-        ``judge`` sees the type that is replaced, inside the transaction, and may raise. Raises Conflict when
+        ``keep_pause`` leaves a type that is there as paused as it is. ``judge`` sees the type that is
+        replaced, inside the transaction, and may raise. Raises Conflict when
         there are too many types.
         """
         ...

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from itertools import count
 from typing import Any, Final
@@ -167,6 +167,17 @@ class Batcher:
                 self._parked.setdefault(member.lanes, deque()).append(member)
                 return
         deliver([(member, [])])
+
+    def supersede(self, callers: Collection[tuple[str, bytes | None]]) -> None:
+        """End the parked claims of these (owner, claim_id): their caller has asked again."""
+        with self._lock:
+            ended = [
+                member
+                for group in self._parked.values()
+                for member in group
+                if (member.item.owner, member.item.claim_id) in callers
+            ]
+        deliver((member, []) for member in ended)
 
     def knows_dry(self, lanes: LaneSet) -> bool:
         """Whether others wait for the same lanes, so that nothing can be ready in them.

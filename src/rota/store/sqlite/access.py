@@ -31,7 +31,7 @@ def read_types(connection: sqlite3.Connection, *, deleted: bool = False) -> list
 
 
 def put_type(
-    connection: sqlite3.Connection, now: int, wanted: JobType, judge: TypeJudge
+    connection: sqlite3.Connection, now: int, wanted: JobType, judge: TypeJudge, *, keep_pause: bool
 ) -> tuple[JobType, bool]:
     """Create or replace a type; the flag tells whether it is new.
 
@@ -43,10 +43,11 @@ def put_type(
     (others,) = connection.execute(QUERIES["count_other_types"], (wanted.name,)).fetchone()
     if others >= MAX_TYPES:
         raise Conflict(f"there are {MAX_TYPES:,} types already: delete those that are no longer used")
+    paused = existing.paused if keep_pause and existing is not None else wanted.paused
     row = (
         *(wanted.name, wanted.description, wanted.queue, wanted.default_priority, wanted.max_retries),
         *(json.encode(wanted.backoff).decode(), wanted.lease_seconds, wanted.timeout_seconds),
-        *(wanted.max_payload_bytes, wanted.paused, now, now),
+        *(wanted.max_payload_bytes, paused, now, now),
     )
     connection.execute(QUERIES["put_type"], row)
     stored = _stored_type(connection, wanted.name)

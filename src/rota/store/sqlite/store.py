@@ -169,10 +169,12 @@ class SqliteStore:
     async def replay(self, id: int, visibility: Visibility, actor: Actor) -> Job:
         return await self._change(lambda within: jobs.replay(within, id, visibility))
 
-    async def put_type(self, wanted: JobType, actor: Actor, judge: TypeJudge) -> tuple[JobType, bool]:
+    async def put_type(
+        self, wanted: JobType, actor: Actor, judge: TypeJudge, *, keep_pause: bool = False
+    ) -> tuple[JobType, bool]:
         def change(within: Transaction) -> tuple[JobType, bool]:
             within.announced_all = True
-            return access.put_type(within.connection, within.now, wanted, judge)
+            return access.put_type(within.connection, within.now, wanted, judge, keep_pause=keep_pause)
 
         return await self._change(change)
 

@@ -201,8 +201,12 @@ class Writer:
         within.now = self._clock.now()
         verdicts: list[Verdict] = []
         groups: dict[LaneSet, list[Member]] = {}
+        newest = self._repeats(asked)
         for member in sorted(asked, key=lambda each: each.arrival):
             if member.future.done():
+                continue
+            if newest.get(_caller(member), member) is not member:
+                deliver([(member, [])])  # at once: it must not be parked
                 continue
             refused = judged(member)
             if refused is not None:
@@ -227,6 +231,22 @@ class Writer:
                 verdicts += [(member, []) for member in group]
         return verdicts
 
+    def _repeats(self, asked: Sequence[Member]) -> dict[tuple[str, bytes | None], Member]:
+        """The newest claim of each caller that repeats its claim_id; its other claims must get nothing.
+
+        Otherwise a repeat that overtakes or meets its original would take a second set of jobs, and the
+        answer to the original goes to a connection that is gone.
+        """
+        callers = {_caller(member) for member in asked if member.item.repeat and member.item.claim_id}
+        if not callers:
+            return {}
+        self._batcher.supersede(callers)
+        return {
+            _caller(each): each
+            for each in sorted(asked, key=lambda each: each.arrival)
+            if _caller(each) in callers
+        }
+
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Release what was claimed for a caller that has gone: uncounted. Called on its event loop."""
         endings = [
@@ -238,6 +258,10 @@ class Writer:
             self._batcher.submit(Member(Kind.FINISH, (endings, False), rows=len(endings)))
         except Unavailable:
             log.warning("claim_not_given_back", jobs=len(endings))  # their leases will lapse
+
+
+def _caller(member: Member) -> tuple[str, bytes | None]:
+    return member.item.owner, member.item.claim_id
 
 
 def _endings(member: Member) -> Sequence[Any]:
