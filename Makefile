@@ -26,7 +26,7 @@ QUICK := $(wildcard tests/unit tests/contract tests/architecture)
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## Run a whole day of Rota in a minute, checked at the end
+demo: $(STAMP) ## See Rota work on real files, and check every word it counted
 	@$(BIN)/rota demo
 
 test: lint strace ## Run every check and every test, as CI does

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks import bulk, claims, drain, enqueue, finished, idle, lanes, latency
+from benchmarks import bulk, claims, drain, enqueue, finished, idle, lanes, latency, local
 from benchmarks.figures import Figure, Run, markdown, plain_table
 from benchmarks.machine import describe_machine
 from benchmarks.scenario import FULL, QUICK, Place, Scale
@@ -26,6 +26,7 @@ SCENARIOS: Final[dict[str, Callable[[Scale, Place], Iterator[Figure]]]] = {
     "lanes": lanes.measure,
     "latency": latency.measure,
     "idle": idle.measure,
+    "local": local.measure,
 }
 RESULTS: Final = Path("bench-results")
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks.md"

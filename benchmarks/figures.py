@@ -34,6 +34,7 @@ TARGETS: Final[dict[str, Target]] = {
     "enqueue.64.ratio": Target("≥", 0.8),
     "bulk.rate": Target("≥", 40_000),
     "drain.rate": Target("≥", 15_000),
+    "local.drain": Target("≥", 30_000),
     "latency.p50": Target("≤", 2.5),
     "latency.p99": Target("≤", 6),
     "finished.5000000.ratio": Target("≤", 1.2, accepted=1.5),

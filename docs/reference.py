@@ -23,10 +23,9 @@ from rota.domain.transitions import TRANSITIONS, Event, refusal
 from rota.errors import BY_CODE, StartError
 from rota.openapi import documentation
 from rota.settings import DEFAULT_DATA, PREFIX, SETTINGS_HELP, Settings
+from rota.telemetry import EVENTS, METRICS, SPANS
 
 FOLDER: Final = Path(__file__).parent
-NO_EFFECT_YET: Final = frozenset({"app_name", "max_pending"})
-"""Settings that are read and judged, but that nothing built so far looks at."""
 
 _MADE: Final = re.compile(
     r"(<!-- made by python -m docs\.reference: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
@@ -93,7 +92,7 @@ def _settings() -> list[str]:
             f"`--{one.name.replace('_', '-')}`" if one.name in flags else "",
             _type(_HINTS[one.name]),
             _default(one),
-            SETTINGS_HELP[one.name] + (" **It has no effect yet.**" if one.name in NO_EFFECT_YET else ""),
+            SETTINGS_HELP[one.name],
         )
         for one in msgspec.structs.fields(Settings)
     )
@@ -147,6 +146,22 @@ def _errors() -> list[str]:
     return _table(("status", "code", "meaning", "what to do"), rows)
 
 
+def _metrics() -> list[str]:
+    rows = (
+        (f"`{name}`", one.kind, ", ".join(f"`{label}`" for label in one.labels), one.meaning)
+        for name, one in METRICS.items()
+    )
+    return _table(("metric", "kind", "labels", "meaning"), rows)
+
+
+def _events() -> list[str]:
+    return _table(("event", "meaning"), ((f"`{name}`", meaning) for name, meaning in EVENTS.items()))
+
+
+def _spans() -> list[str]:
+    return _table(("span", "meaning"), ((f"`{name}`", meaning) for name, meaning in SPANS.items()))
+
+
 TABLES: Final[Mapping[str, Callable[[], list[str]]]] = {
     "calls": _calls,
     "fields": _request_fields,
@@ -154,6 +169,9 @@ TABLES: Final[Mapping[str, Callable[[], list[str]]]] = {
     "settings": _settings,
     "picture": _picture,
     "transitions": _transitions,
+    "metrics": _metrics,
+    "events": _events,
+    "spans": _spans,
 }
 
 

@@ -47,6 +47,24 @@ class SystemClock:
             return int(present * 1000)
 
 
+class Drift:
+    """Watches the wall clock beside the steady one, from the moment it is made."""
+
+    def __init__(self) -> None:
+        self._monotonic = time.monotonic()
+        self._wall = time.time()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has watched, by the steady clock."""
+        return time.monotonic() - self._monotonic
+
+    @property
+    def ms(self) -> int:
+        """How far the wall clock went ahead of the steady one meanwhile, or behind it (negative)."""
+        return round((time.time() - self._wall - self.seconds) * 1000)
+
+
 class FakeClock:
     """Time that stands still until a test moves it."""
 

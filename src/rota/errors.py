@@ -193,3 +193,8 @@ def _leaves(root: type[RotaError]) -> dict[str, type[RotaError]]:
 
 BY_CODE: Mapping[str, type[RotaError]] = _leaves(RotaError)
 """Every error class by its code; the client raises by it what the server answered."""
+
+BY_STATUS: Mapping[int, type[RotaError]] = {
+    kind.status: kind for kind in RotaError.__subclasses__() if kind is not StartError
+}
+"""The general error of each HTTP status, for answers that name no code."""

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import pwd
 import secrets
 import shlex
 import stat
@@ -28,6 +29,7 @@ MAX_PRIVATE_BYTES = 64 * 1024
 KEY_FILE = "secret.key"
 LOCK_FILE = "rota.lock"
 SERVER_FILE = "server.json"
+ADMIN_FILE = "admin.token"
 LOCK_POLL_SECONDS = 0.02
 
 
@@ -45,6 +47,14 @@ def warn_if_root() -> str | None:
     )
 
 
+def account() -> str:
+    """The name of the user that this process runs as."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 # The data folder
 
 
@@ -58,7 +68,7 @@ def open_data_folder(path: Path) -> Path:
         for missing in reversed([path, *path.parents]):
             with contextlib.suppress(FileExistsError):
                 missing.mkdir(mode=0o700)
-                _sync_folder(missing.parent)
+                sync_folder(missing.parent)
         found = path.lstat()
     shown = shlex.quote(str(path))
     if stat.S_ISLNK(found.st_mode):
@@ -120,10 +130,11 @@ def _new_file_beside(path: Path, data: bytes) -> Iterator[Path]:
         yield made
     finally:
         made.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, as ``fsync`` has a file's content there."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -298,6 +309,14 @@ class ServerFile:
 
 
 # The secret key
+
+
+def existing_secret_key(folder: Path, environ: Mapping[str, str]) -> tuple[bytes, bytes | None] | None:
+    """As :func:`load_secret_key`, but None where that would make a key."""
+    given = "ROTA_SECRET_KEY" in environ or "ROTA_SECRET_KEY_FILE" in environ
+    if not given and not (folder / KEY_FILE).exists():
+        return None
+    return load_secret_key(folder, environ)
 
 
 def load_secret_key(folder: Path, environ: Mapping[str, str]) -> tuple[bytes, bytes | None]:

@@ -10,6 +10,20 @@ import structlog
 from rota.settings import Settings
 
 
+def to_standard_logging() -> None:
+    """Let Rota's events go to the standard library's logging if the application has not set up structlog."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
 def configure(settings: Settings) -> None:
     """Apply the level and the form that the settings ask for, to Rota's own log and to its libraries'."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]

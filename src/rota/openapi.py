@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the route table and the structs of the wire."""
+"""The OpenAPI 3.1 document, made from the route table, the structs of the wire and the words about them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from typing import Any, Final
 import msgspec
 
 from rota import __version__
+from rota.api import refusals, vocabulary
 from rota.api.call import HTML
-from rota.api.meta import docs_page, needs_in_words, static
+from rota.api.contract_page import contract_page
+from rota.api.meta import needs_in_words, static
 from rota.api.route import Route
-from rota.wire import Problem
+from rota.problems import CONTENT_TYPE
+from rota.wire import EnqueueRequest, Problem
 
 _REF: Final = "#/components/schemas/{name}"
-_PROBLEM_MEDIA: Final = "application/problem+json"
+_PROBLEM: Final = CONTENT_TYPE.decode()
+_FORM: Final = (
+    "JSON in UTF-8. Instants are RFC 3339 in UTC, durations are seconds, ids are integers of up to 64 bits. "
+    "Unknown fields and parameters are refused (422). Read answers tolerantly: later releases add fields. "
+    "Every refusal is a problem whose type is a page that says what to do."
+)
 _TOKEN: Final = {
     "type": "http",
     "scheme": "bearer",
@@ -49,21 +57,24 @@ def documentation(routes: Sequence[Route]) -> tuple[Route, ...]:
         )
 
     everything = (*routes, *described(b"", b""))
-    return described(document(everything), docs_page(everything))
+    body = document(everything)
+    return described(body, contract_page(msgspec.json.decode(body)))
 
 
 def document(routes: Sequence[Route]) -> bytes:
     """The document as JSON."""
-    kinds: list[Any] = [Problem]
+    kinds: list[Any] = [Problem, EnqueueRequest]
     for route in routes:
         kinds += [kind for kind in (route.body, route.query, *route.answers.values()) if kind is not None]
     kinds = list(dict.fromkeys(kinds))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     of: dict[Any, Any] = dict(zip(kinds, schemas, strict=True))
+    described = {name: _described(name, schema) for name, schema in components.items()}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, of, components)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, of, described)
     queries = {route.query.__name__ for route in routes if route.query is not None}
+    refused = sorted({status for route in routes for status in refusals.statuses(route)})
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -71,19 +82,38 @@ def document(routes: Sequence[Route]) -> bytes:
                 "title": "Rota",
                 "version": __version__,
                 "summary": "Durable background jobs and schedules behind one guarded HTTP API",
+                "description": _FORM,
                 "license": {"name": "MIT", "identifier": "MIT"},
             },
             "servers": [{"url": "/"}],
+            "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
             "paths": paths,
             "components": {
-                "schemas": {name: schema for name, schema in components.items() if name not in queries},
+                "schemas": {
+                    **vocabulary.SHARED,
+                    **{name: schema for name, schema in described.items() if name not in queries},
+                },
+                "responses": {refusals.title(status): _refusal(status, of[Problem]) for status in refused},
+                "headers": refusals.HEADERS,
                 "securitySchemes": {"token": _TOKEN},
             },
         }
     )
 
 
+def _described(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A struct's schema with the words about it and its fields."""
+    made = {**schema, **vocabulary.STRUCTS.get(name, {})}
+    if "properties" in schema:
+        made["properties"] = {
+            field: vocabulary.told(each, vocabulary.words_for(name, field))
+            for field, each in schema["properties"].items()
+        }
+    return made
+
+
 def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:
+    refused = refusals.statuses(route)
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
@@ -91,11 +121,14 @@ def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> 
         "tags": [route.tag],
         "security": [] if route.public else [{"token": []}],
         "parameters": _parameters(route, components),
-        "responses": {str(status): _response(status, kind, of) for status, kind in route.answers.items()},
-    }
-    operation["responses"]["default"] = {
-        "description": "A problem: its type is a page that explains it.",
-        "content": {_PROBLEM_MEDIA: {"schema": of[Problem]}},
+        "responses": {
+            **{str(status): _answer(route, status, of) for status in route.answers},
+            **{
+                str(status): {"$ref": f"#/components/responses/{refusals.title(status)}"}
+                for status in refused
+                if status not in route.answers
+            },
+        },
     }
     if route.body is not None:
         fields = components[route.body.__name__]
@@ -111,32 +144,65 @@ def _operation_id(route: Route) -> str:
     return words.replace(".", "_")
 
 
-def _response(status: int, kind: Any, of: dict[Any, Any]) -> dict[str, Any]:
-    response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+def _answer(route: Route, status: int, of: dict[Any, Any]) -> dict[str, Any]:
+    kind = route.answers[status]
+    response: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "headers": _headers(refusals.headers_of_answer(route, status)),
+    }
+    content: dict[str, Any] = {}
     if kind is not None:
-        media = "text/html" if kind is str else "application/json"
-        response["content"] = {media: {"schema": of[kind]}}
+        plain = "text/plain" if route.path == "/metrics" else "text/html"
+        content[plain if kind is str else "application/json"] = {"schema": of[kind]}
+    if status in refusals.statuses(route):
+        content[_PROBLEM] = {"schema": of[Problem]}
+    if content:
+        response["content"] = content
     return response
+
+
+def _refusal(status: int, problem: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "description": refusals.explained(status),
+        "headers": _headers(refusals.headers_of_refusal(status)),
+        "content": {_PROBLEM: {"schema": problem, "example": refusals.example(status)}},
+    }
+
+
+def _headers(names: Sequence[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     if "{" in route.path:
         name = route.path[route.path.index("{") + 1 : route.path.index("}")]
-        schema = {"type": "integer", "minimum": 0} if name == "id" else {"type": "string"}
-        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+        parameters.append(_parameter(name, "path", dict(vocabulary.PATH.get(name, {"type": "string"}))))
     if route.path == "/jobs" and route.method == "POST":
-        parameters.append(
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "description": "1 to 255 printable ASCII characters; the same as the field idempotency_key.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-            }
-        )
+        words = {**vocabulary.FIELDS["idempotency_key"], "type": "string"}
+        words["description"] += " The same as the field idempotency_key."
+        parameters.append(_parameter("Idempotency-Key", "header", words))
     if route.query is not None:
         parameters += [
-            {"name": name, "in": "query", "required": False, "schema": schema}
+            _parameter(name, "query", _present(schema))
             for name, schema in components[route.query.__name__]["properties"].items()
         ]
     return parameters
+
+
+def _parameter(name: str, place: str, schema: dict[str, Any]) -> dict[str, Any]:
+    parameter: dict[str, Any] = {"name": name, "in": place, "required": place == "path"}
+    if "description" in schema:
+        parameter["description"] = schema.pop("description")
+    return {**parameter, "schema": schema}
+
+
+def _present(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a parameter may be when it is given: null is no text."""
+    present = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    for branch in schema.get("anyOf", ()):
+        if branch != {"type": "null"}:
+            present = {**branch, **present}
+    if schema.get("default") is not None:
+        present["default"] = schema["default"]
+    return present

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import os
 import re
 import shlex
+import stat
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -88,6 +90,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_pending: Annotated[
         int, Meta(ge=1, description="How many pending jobs one token may have before it is turned away.")
     ] = 1_000_000
+    retention_completed_days: Annotated[
+        int,
+        Meta(
+            ge=0, le=3650, description="Days after which completed jobs are deleted; 0 keeps them for ever."
+        ),
+    ] = 7
+    retention_failed_days: Annotated[
+        int,
+        Meta(ge=0, le=3650, description="Days after which failed jobs are deleted; 0 keeps them for ever."),
+    ] = 90
+    retention_cancelled_days: Annotated[
+        int,
+        Meta(
+            ge=0, le=3650, description="Days after which cancelled jobs are deleted; 0 keeps them for ever."
+        ),
+    ] = 7
     min_free_disk_mb: Annotated[
         int, Meta(ge=0, description="Free space in MiB below which new jobs are turned away.")
     ] = 512
@@ -172,9 +190,13 @@ def _from_file(path: Path) -> dict[str, Any] | None:
     shown = shlex.quote(str(path))
     try:
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise StartError(f"{shown} can be changed by other users. Run: chmod go-w {shown}")
             content = tomllib.load(file)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise StartError(f"{shlex.quote(str(path.parent))} is a file, not a folder.") from None
     except OSError as refused:
         raise StartError(f"{shown} cannot be read: {refused.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:

@@ -6,17 +6,18 @@ handler. Every answer carries the security headers and an X-Request-Id; every re
 
 from __future__ import annotations
 
+import logging
 import math
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 import structlog
 
 from rota.api.bodies import body_reader, bounded_reader, no_query, query_reader, text_body_reader
-from rota.api.call import HTML, JSON, PROBLEM, Answer, Call, Handler, Header, Receive
+from rota.api.call import HTML, JSON, METRICS, Answer, Call, Handler, Header, Receive
 from rota.api.meta import PAGE_POLICY
 from rota.api.route import BATCH_ITEMS, Needs, Route
 from rota.api.routes import ROUTES
@@ -32,15 +33,17 @@ from rota.errors import (
     UnsupportedMediaType,
 )
 from rota.openapi import documentation
+from rota.problems import CONTENT_TYPE as PROBLEM
 from rota.problems import SECURITY_HEADERS, accept_request_id, new_request_id, problem_body
 from rota.services.services import Services
 from rota.settings import Settings, is_loopback
 
 MAX_HELD_BYTES: Final = 256 * 1_048_576
 """All bodies that are being received or worked on."""
-PLAIN_IN_PATHS: Final = "/-._~!$&'()*+,;=:@"
 MAX_KNOWN_HOSTS: Final = 1_000
 LIVE: Final = "/health/live"
+SLOW_SECONDS: Final = 1.0
+"""A request that takes longer is logged."""
 SINGLE_HEADERS: Final = (
     b"content-length",
     b"content-type",
@@ -52,7 +55,11 @@ SINGLE_HEADERS: Final = (
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
+_NEEDLESS: Final = re.compile(rb"%(?:2[DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AE])", re.IGNORECASE)
+"""Escapes of letters, digits, ``-._~/`` and the backslash."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
+
+_JOB: Final = re.compile(r"/jobs/([0-9]{1,18})(?:/|\Z)")
 
 _encode = msgspec.json.Encoder().encode
 _NOBODY: Final = Principal(id="", name="", grant=Grant(scopes=frozenset()))
@@ -60,6 +67,7 @@ _JSON_HEADERS: Final[list[Header]] = [*SECURITY_HEADERS, (b"content-type", JSON)
 _BASES: Final[dict[bytes, list[Header]]] = {
     JSON: _JSON_HEADERS,
     PROBLEM: [*SECURITY_HEADERS, (b"content-type", PROBLEM)],
+    METRICS: [*SECURITY_HEADERS, (b"content-type", METRICS)],
     HTML: [
         *((name, value) for name, value in SECURITY_HEADERS if name != b"content-security-policy"),
         (b"content-security-policy", PAGE_POLICY),
@@ -77,10 +85,14 @@ class ClientGone(Exception):
 class Endpoint:
     """A route with its readers built."""
 
-    __slots__ = ("handler", "max_body", "needs", "open", "read", "read_query")
+    __slots__ = ("handler", "max_body", "needs", "open", "read", "read_query", "waits", "words")
 
     def __init__(self, route: Route) -> None:
         self.handler: Handler = route.handler
+        self.words = f"{route.method} {route.path}"
+        asked = [each for each in (route.body, route.query) if each is not None]
+        self.waits = any("wait_seconds" in each.__struct_fields__ for each in asked)
+        """Whether a request may be open for long without anything being slow."""
         self.needs: Needs = route.needs
         self.open = route.public
         self.max_body = route.max_body
@@ -114,10 +126,13 @@ class Web:
         self._allowed_hosts = allowed_hosts(settings)
         self._known_hosts: set[bytes] = set()
         self._held = 0
+        self._answered = services.store.telemetry.answered
+        self._logs_all = settings.log_level == "debug"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"only HTTP is served, not {scope['type']}")
+        began = time.monotonic()
         headers: dict[bytes, bytes] = dict(scope["headers"])
         asked_id = headers.get(b"x-request-id")
         request_id = (accept_request_id(asked_id) if asked_id else None) or new_request_id()
@@ -126,6 +141,8 @@ class Web:
             value = answer.value
             body = value if type(value) is bytes else b"" if value is None else _encode(value)
         except RotaError as fault:
+            if type(fault) is Forbidden:
+                self._note(scope, request_id)
             answer, body = _refusal(fault, request_id)
         except ClientGone:
             return
@@ -135,7 +152,12 @@ class Web:
             answer, body = _refusal(
                 InternalError("the server failed to answer; report the request_id"), request_id
             )
-        if answer.value is None and not body:
+        endpoint: Endpoint | None = scope.get("rota.endpoint")
+        seconds = time.monotonic() - began
+        self._answered("none" if endpoint is None else endpoint.words, answer.status, seconds)
+        if self._logs_all or answer.status >= 500 or seconds > SLOW_SECONDS:
+            self._log_request(endpoint, scope["path"], answer, seconds, request_id)
+        if answer.value is None:
             base = [*SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
             if answer.status != 204:
                 base.append((b"content-length", b"0"))
@@ -159,11 +181,12 @@ class Web:
             _refuse_repeated(scope["headers"])
         name = ""
         missing: RotaError | None = None
-        if b"%" in scope["raw_path"] and quote(path, safe=PLAIN_IN_PATHS).encode() != scope["raw_path"]:
-            path = ""  # written another way than it need be, to get round the rules of a proxy in front
+        if b"%" in scope["raw_path"] and _NEEDLESS.search(scope["raw_path"]):
+            path = ""  # written in another way than it need be, which gets round the rules of a proxy in front
         endpoint = self._literal.get((scope["method"], path))
         if endpoint is None:
             endpoint, name, missing = self._table.find(scope["method"], path)
+        scope["rota.endpoint"] = endpoint
         client = scope["client"]
         address: str = client[0] if client else ""
         principal: Principal | None = _NOBODY
@@ -172,6 +195,7 @@ class Web:
             principal = self._known(authorization)
             if principal is None:
                 principal = await self._look_up(authorization, address)
+            scope["rota.principal"] = principal
             _require_scopes(endpoint, principal.grant)
             charged = self._charge(principal)
             if charged is not None:
@@ -184,10 +208,9 @@ class Web:
         call = Call(self._services, principal, headers, query, name, request_id, address, receive)
         if endpoint.read is None:
             return await endpoint.handler(call, None)
-        body = b""
         if b"content-length" in headers or b"transfer-encoding" in headers:
             return await self._with_body(endpoint, call)
-        return await endpoint.handler(call, endpoint.read(body))
+        return await endpoint.handler(call, endpoint.read(b""))
 
     async def _with_body(self, endpoint: Endpoint, call: Call) -> Answer:
         """Receive the body within all limits, and count it as held until it is answered."""
@@ -225,6 +248,34 @@ class Web:
             return await endpoint.handler(call, endpoint.read(body))
         finally:
             self._held -= held
+
+    def _note(self, scope: Scope, request_id: str) -> None:
+        """Have a refusal noted, with the route's template: the path itself may hold anything."""
+        endpoint, _, _ = self._table.find(scope["method"], scope["path"])
+        principal: Principal | None = scope.get("rota.principal")
+        if principal is not None:
+            client = scope["client"]
+            route = "unknown" if endpoint is None else endpoint.words
+            self._services.audit.refuse(principal, route, client[0] if client else "", request_id)
+
+    def _log_request(
+        self, endpoint: Endpoint | None, path: str, answer: Answer, seconds: float, request_id: str
+    ) -> None:
+        """One line: the route's template, never the path or the query; of a job the id."""
+        route = "none" if endpoint is None else endpoint.words
+        made = dict(answer.headers).get(b"location", b"").decode("latin-1")
+        job = _JOB.match(path if "/jobs/{id}" in route else made)
+        named = {} if job is None else {"job": int(job[1])}
+        slow = seconds > SLOW_SECONDS and not (endpoint is not None and endpoint.waits)
+        log.log(
+            logging.INFO if slow or answer.status >= 500 else logging.DEBUG,
+            "request",
+            route=route,
+            status=answer.status,
+            ms=round(seconds * 1000, 1),
+            request_id=request_id,
+            **named,
+        )
 
     def _require_host(self, host: bytes | None, path: str) -> None:
         if path == LIVE:

@@ -15,7 +15,17 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rota.domain.job import PRIORITY_LABELS, Attempt, Job, LogLine
+from rota.domain.job import (
+    DEFAULT_LEASE_SECONDS,
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_QUEUE,
+    MAX_PAYLOAD_BYTES,
+    PRIORITY_LABELS,
+    Attempt,
+    Job,
+    LogLine,
+    heartbeat_ms,
+)
 from rota.domain.retry import Backoff
 
 # --- instants -------------------------------------------------------------------------------------
@@ -32,7 +42,7 @@ def instant(at: int) -> str:
     return f"{_second(seconds)}{millis:03d}Z"
 
 
-def _maybe(at: int | None) -> str | None:
+def instant_or_none(at: int | None) -> str | None:
     return None if at is None else instant(at)
 
 
@@ -160,13 +170,15 @@ class FinishBatchRequest(Request):
 
 class TypeRequest(Request):
     description: str = ""
-    queue: str = "default"
+    queue: str = DEFAULT_QUEUE
     default_priority: str = "low"
-    max_retries: int = 3
+    max_retries: int = DEFAULT_MAX_RETRIES
     backoff: Backoff = Backoff()
-    lease_seconds: float = 30
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
     timeout_seconds: float | None = None
-    max_payload_bytes: int = 65_536
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    payload_schema: Raw | UnsetType = UNSET
+    idempotent: bool = False
     paused: bool | UnsetType = UNSET
     """Left out, a type stays as paused as it is; a new one is not paused."""
 
@@ -192,7 +204,7 @@ class RotateRequest(Request):
 
 LATER: Final[dict[type[Request], frozenset[str]]] = {
     EnqueueRequest: frozenset({"unique_key", "key", "depends_on", "expires_at", "tags"}),
-    TypeRequest: frozenset({"payload_schema", "concurrency_limit", "rate_limit", "idempotent"}),
+    TypeRequest: frozenset({"concurrency_limit", "rate_limit"}),
 }
 """Fields of the contract whose part is not built yet."""
 
@@ -244,6 +256,7 @@ class ClaimedJobAnswer(JobAnswer, gc=False):
     lease_token: str
     lease_seconds: float
     heartbeat_seconds: float
+    traceparent: str | None
 
 
 def _fields(job: Job) -> tuple[Any, ...]:
@@ -263,13 +276,13 @@ def _fields(job: Job) -> tuple[Any, ...]:
         job.unique_key,
         job.key,
         [],
-        _maybe(job.run_at),
-        _maybe(job.expires_at),
+        instant_or_none(job.run_at if job.due_at is None else job.due_at),  # a retry waits till due_at
+        instant_or_none(job.expires_at),
         job.timeout_seconds,
-        _maybe(job.claimed_at),
-        _maybe(job.started_at),
+        instant_or_none(job.claimed_at),
+        instant_or_none(job.started_at),
         job.worker_id,
-        _maybe(job.lease_expires_at),
+        instant_or_none(job.lease_expires_at),
         bool(job.cancel_requested),
         progress,
         None if job.result is None else Raw(job.result),
@@ -277,10 +290,10 @@ def _fields(job: Job) -> tuple[Any, ...]:
         bool(job.has_error),
         instant(job.created_at),
         instant(job.updated_at),
-        _maybe(job.finished_at),
+        instant_or_none(job.finished_at),
         job.schedule_id,
         job.trigger,
-        _maybe(job.scheduled_fire_time),
+        instant_or_none(job.scheduled_fire_time),
         None,
         [],
     )
@@ -299,7 +312,8 @@ def claimed_answer(job: Job) -> ClaimedJobAnswer:
         *_fields(job),
         job.lease_token.hex(),
         job.lease_seconds,
-        round(job.lease_seconds / 3, 3),
+        heartbeat_ms(job.lease_seconds) / 1000,
+        job.traceparent,
     )
     return ClaimedJobAnswer(*values)
 
@@ -353,8 +367,8 @@ def attempt_answer(attempt: Attempt) -> AttemptAnswer:
     return AttemptAnswer(
         attempt.attempt,
         attempt.worker_id,
-        _maybe(attempt.claimed_at),
-        _maybe(attempt.started_at),
+        instant_or_none(attempt.claimed_at),
+        instant_or_none(attempt.started_at),
         instant(attempt.finished_at),
         attempt.error,
     )
@@ -380,11 +394,12 @@ class TypeAnswer(msgspec.Struct, kw_only=True):
     backoff: Backoff
     lease_seconds: float
     timeout_seconds: float | None
-    payload_schema: None = None
+    payload_schema: Raw | None
+    payload_schema_disabled: bool
     max_payload_bytes: int
     concurrency_limit: None = None
     rate_limit: None = None
-    idempotent: bool = False
+    idempotent: bool
     paused: bool
     created_at: str
     updated_at: str
@@ -405,6 +420,7 @@ class TokenAnswer(msgspec.Struct, kw_only=True):
     rate_limit_per_minute: int | None
     expires_at: str | None
     revoked_at: str | None
+    suspended_at: str | None
     last_used_at: str | None
     created_at: str
     created_by: str | None

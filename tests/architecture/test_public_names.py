@@ -8,11 +8,13 @@ import rota
 PUBLIC_NAMES = [
     "AsyncClient",
     "ClaimedJob",
+    "Client",
     "CurrentJob",
     "Fail",
     "JobCancelled",
     "JobInfo",
     "JobSpec",
+    "Local",
     "Retry",
     "RotaError",
     "Snooze",
@@ -45,7 +47,7 @@ def test_importing_rota_loads_neither_server_nor_transport() -> None:
 
 def test_the_client_and_worker_load_no_server() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", "import rota, sys; rota.AsyncClient, rota.Worker; print(*sys.modules)"],
+        [sys.executable, "-c", "import rota, sys; rota.AsyncClient, rota.Client, rota.Worker; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

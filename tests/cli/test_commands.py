@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
 
+import httpx2
 import pytest
 
 from rota.clock import SystemClock
@@ -100,6 +102,24 @@ class TestJobs:
         ended = rota.done("jobs", "list", "--type", "no.such")
         assert ended.out == ""
         assert "without filters" in ended.err
+
+    def test_waiting_job_says_when_it_is_due(self, rota: Rota, mail: str, server: Server) -> None:
+        later = rota.done("enqueue", mail, "--delay", "2h", "--json").json()["id"]
+        rota.done("enqueue", mail, "--priority", "critical", "--json")
+        with httpx2.Client(
+            base_url=server.url, headers={"Authorization": f"Bearer {server.admin_token}"}, trust_env=False
+        ) as http:
+            held = http.post("/jobs/claim", json={"types": [mail]}).json()
+            http.post(
+                f"/jobs/{held['id']}/fail",
+                json={"lease_token": held["lease_token"], "error": "busy", "retry_in_seconds": 3600},
+            )
+        listed = rota.done("jobs", "list", "--type", mail).out
+        assert "pending (in 2h)" in listed
+        assert "pending (retry in 1h)" in listed
+        shown = rota.done("jobs", "show", str(held["id"])).out
+        assert re.search(r"next try +\d{4}-\d\d-\d\d .* \(in 1h\)", shown)
+        assert "not before" in rota.done("jobs", "show", str(later)).out
 
     def test_cancel_and_replay_go_on_after_a_refusal(self, rota: Rota, mail: str) -> None:
         one, two = (str(rota.done("enqueue", mail, "--json").json()["id"]) for _ in range(2))
@@ -199,9 +219,10 @@ class TestTokens:
 
     def test_list_shows_rights_and_no_secret(self, rota: Rota) -> None:
         token = rota.done("tokens", "create", "listed", "--preset", "worker").out.strip()
-        for listed in (rota.done("tokens", "list").out, rota.done("tokens", "list", "--json").out):
+        for shown, rights in (((), "worker"), (("--json",), "jobs:work")):
+            listed = rota.done("tokens", "list", *shown).out
             assert "listed" in listed
-            assert "jobs:work" in listed
+            assert rights in listed
             assert token not in listed
 
     def test_rotated_token_replaces_the_old_one_and_revoked_ends(self, rota: Rota, server: Server) -> None:
@@ -213,6 +234,49 @@ class TestTokens:
         new.done("jobs", "list")
         assert rota.done("tokens", "revoke", made["key_id"], "--json").json()["revoked_at"] is not None
         assert new("jobs", "list").code == 1
+
+    def test_token_goes_into_a_private_file_and_nowhere_else(self, rota: Rota) -> None:
+        made = rota.done("tokens", "create", "filed", "--preset", "producer", "--out", "filed.token")
+        file = rota.folder / "filed.token"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.read_text().startswith("rota_")
+        assert file.read_text().strip() not in made.out + made.err
+        assert "filed.token" in made.out
+
+    def test_existing_file_is_never_overwritten_and_no_token_is_made(self, rota: Rota) -> None:
+        file = rota.folder / "kept.token"
+        file.write_text("kept")
+        ended = rota("tokens", "create", "kept", "--preset", "producer", "--out", str(file))
+        assert ended.code == 2
+        assert "exists" in ended.err
+        assert file.read_text() == "kept"
+        assert "kept" not in {one["name"] for one in rota.done("tokens", "list", "--json").json()["items"]}
+
+    def test_taken_name_leaves_no_file_and_shows_the_way_to_a_new_secret(self, rota: Rota) -> None:
+        made = rota.done("tokens", "create", "taken", "--preset", "producer", "--json").json()
+        again = ("tokens", "create", "taken", "--preset", "producer", "--out", "again.token")
+        ended = rota(*again)
+        assert ended.code == 1
+        assert f"The token taken exists (key id {made['key_id']})" in ended.err
+        assert "rota tokens rotate taken" in ended.err
+        rota.done("tokens", "revoke", "taken")
+        assert "has been revoked" in rota(*again).err
+        assert not (rota.folder / "again.token").exists()
+
+    def test_file_and_json_exclude_each_other(self, rota: Rota) -> None:
+        ended = rota("tokens", "create", "both", "--preset", "producer", "--out", "both.token", "--json")
+        assert ended.code == 2
+        assert not (rota.folder / "both.token").exists()
+
+    def test_name_serves_as_well_as_the_key_id(self, rota: Rota, server: Server) -> None:
+        rota.done("tokens", "create", "by-name", "--preset", "observer")
+        rota.done("tokens", "rotate", "by-name", "--out", "by-name.token")
+        holder = rota.with_variables(ROTA_URL=server.url)
+        holder.done("jobs", "list", "--token-file", "by-name.token")
+        assert "is revoked" in rota.done("tokens", "revoke", "by-name").out
+        assert "was revoked already" in rota.done("tokens", "revoke", "by-name").out
+        assert holder("jobs", "list", "--token-file", "by-name.token").code == 1
+        assert rota("tokens", "revoke", "nobody").code == 1
 
     def test_token_needs_a_preset_or_scopes_but_not_both(self, rota: Rota) -> None:
         neither = rota("tokens", "create", "x")

@@ -78,10 +78,37 @@ def test_token_comes_from_a_pipe(alone: Rota, server: Server) -> None:
 
 
 def test_without_any_token_the_ways_to_one_are_told(alone: Rota) -> None:
+    ended = alone("jobs", "list", "--url", URL)
+    assert ended.code == 1
+    for way in (f"no token for {URL}", "ROTA_TOKEN", "--token-file", "--data"):
+        assert way in ended.err
+
+
+def test_missing_data_folder_is_named_with_the_ways_to_a_server(alone: Rota) -> None:
+    for arguments, folder, start in (
+        ((), "./rota-data", "`rota serve`"),
+        (("--data", "/moved"), "/moved", "`rota serve --data /moved`"),
+    ):
+        ended = alone("jobs", "list", *arguments)
+        assert ended.code == 1
+        for part in (f"There is no data folder {folder} here", start, "--data", "--url", "ROTA_TOKEN"):
+            assert part in ended.err
+
+
+def test_stopped_server_is_told_from_a_missing_token(alone: Rota, tmp_path: Path) -> None:
+    open_data_folder(tmp_path / "rota-data")
     ended = alone("jobs", "list")
     assert ended.code == 1
-    for way in ("ROTA_TOKEN", "--token-file", "--data"):
-        assert way in ended.err
+    assert "No server is running on ./rota-data." in ended.err
+    assert ended.err.rstrip().endswith("rota serve")
+
+
+@pytest.mark.parametrize("command", ["jobs list", "serve"])
+def test_data_folder_that_is_a_file_is_refused(alone: Rota, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").touch()
+    ended = alone(*command.split(), "--data", "file")
+    assert ended.code == 1
+    assert "file is a file, not a folder" in ended.err
 
 
 def test_killed_server_leaves_no_door_open(alone: Rota, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rota.cli.app import app
 from tests.cli.commands import Rota, environment
 
-GROUPS = ("jobs", "types", "tokens")
+GROUPS = ("jobs", "queues", "types", "workers", "tokens", "audit", "admin")
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("serve",),
     ("worker",),
@@ -18,6 +18,15 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("jobs", "show"),
     ("jobs", "cancel"),
     ("jobs", "replay"),
+    ("jobs", "delete"),
+    ("jobs", "wait"),
+    ("queues", "list"),
+    ("queues", "put"),
+    ("queues", "pause"),
+    ("queues", "resume"),
+    ("workers", "list"),
+    ("workers", "handlers"),
+    ("workers", "drain"),
     ("types", "list"),
     ("types", "show"),
     ("types", "put"),
@@ -28,6 +37,12 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("tokens", "create"),
     ("tokens", "rotate"),
     ("tokens", "revoke"),
+    ("tokens", "resume"),
+    ("audit", "list"),
+    ("doctor",),
+    ("backup",),
+    ("restore",),
+    ("admin", "reset-token"),
     ("demo",),
     ("version",),
 )

@@ -18,6 +18,12 @@ def tour_blocks() -> list[tuple[str, str]]:
     return re.findall(r"```(\w+)\n(.*?)```", tour, re.DOTALL)
 
 
+def tour_script(blocks: list[tuple[str, str]]) -> str:
+    """The shell blocks, for a shell that finds ``rota`` already."""
+    shell = (body for language, body in blocks if language == "sh")
+    return "\n".join(shell).replace("source .venv/bin/activate\n", "")
+
+
 def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
     blocks = tour_blocks()
     assert [language for language, _ in blocks].count("python") == 1
@@ -39,14 +45,10 @@ def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
     try:
         ready = server.stdout.readline()
         port = ready.rsplit(":", 1)[1].strip()
-        script = ["set -eu"]
-        for language, body in blocks[1:]:
-            if language == "python":
-                (tmp_path / "tour.py").write_text(body, encoding="utf-8")
-            else:
-                script.append(body.replace("source .venv/bin/activate\n", "").replace("8520", port))
+        ((_, program),) = (block for block in blocks if block[0] == "python")
+        (tmp_path / "tour.py").write_text(program, encoding="utf-8")
         ran = subprocess.run(
-            ["bash", "-c", "\n".join([*script, "wait"])],
+            ["bash", "-c", "\n".join(["set -eu", tour_script(blocks[1:]).replace("8520", port), "wait"])],
             cwd=tmp_path,
             env=environ,
             capture_output=True,

@@ -37,8 +37,10 @@ def module(rota: Rota, request: pytest.FixtureRequest) -> str:
 
 
 def start(rota: Rota, *arguments: str) -> subprocess.Popen[str]:
+    token = rota.folder / "worker.token"
+    rota.done("tokens", "create", f"worker-{rota.folder.name}", "--preset", "worker", "--out", str(token))
     return subprocess.Popen(
-        [sys.executable, "-m", "rota", "worker", *arguments],
+        [sys.executable, "-m", "rota", "worker", *arguments, "--token-file", str(token)],
         cwd=rota.folder,
         env=environment(**rota.variables),
         stdin=subprocess.DEVNULL,
@@ -53,7 +55,7 @@ def result_of(rota: Rota, number: int) -> object:
     while True:
         job = rota.done("jobs", "show", str(number), "--json").json()
         if job["status"] == "completed":
-            assert job["worker_id"].endswith("/here")
+            assert job["worker_id"] == f"worker-{rota.folder.name}/here"
             return job["result"]
         assert job["status"] in {"pending", "running"}, job
 
@@ -111,8 +113,16 @@ def test_worker_with_a_wrong_token_ends_and_says_why(rota: Rota, module: str) ->
     assert "--token-file" in ended.err
 
 
+def test_worker_never_takes_the_admin_token(rota: Rota, module: str) -> None:
+    ended = rota.process("worker", f"{module}:extra")
+    assert ended.code == 1
+    assert "A worker needs a token of its own" in ended.err
+    assert f"rota tokens create NAME --preset worker --types {module}.twice --out" in ended.err
+
+
 def test_type_that_the_server_does_not_know_is_reported(rota: Rota, module: str) -> None:
     rota.done("types", "delete", f"{module}.add")
-    ended = rota.process("worker", module)
-    assert ended.code == 1
-    assert f"{module}.add" in ended.err
+    with start(rota, module) as worker:
+        _, err = worker.communicate(timeout=20)
+    assert worker.returncode == 1
+    assert f"{module}.add" in err

@@ -27,6 +27,10 @@ class Place(Protocol):
         """Put the job's next attempt straight into the database, so that counting a failure raises."""
         ...
 
+    def hold_back(self, job: Job) -> None:
+        """Let something in the database refer to the job that does not go with it: deleting it raises."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -48,6 +52,13 @@ class SqlitePlace:
                 "INSERT INTO rota_attempts (job_id, attempt, finished_at) VALUES (?, ?, 0)",
                 (job.id, job.failures + 1),
             )
+        connection.close()
+
+    def hold_back(self, job: Job) -> None:
+        connection = sqlite3.connect(self.path, timeout=10)
+        with connection:
+            connection.execute("CREATE TABLE other (job_id INTEGER REFERENCES rota_jobs (id)) STRICT")
+            connection.execute("INSERT INTO other VALUES (?)", (job.id,))
         connection.close()
 
     async def close(self) -> None:

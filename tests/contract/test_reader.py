@@ -259,3 +259,23 @@ async def test_a_store_is_healthy_while_it_was_writable_within_seconds(
     assert await store.reader.healthy()
     clock.advance(60)
     assert not await store.reader.healthy()
+
+
+async def test_a_lease_is_held_by_its_owner_under_its_token_until_it_ends(store: Store) -> None:
+    first, second = await running(store), await running(store)
+    assert first.owner == second.owner
+    assert first.lease_token is not None
+    assert second.lease_token is not None
+    owner = first.owner or ""
+    leases = [
+        (first.id, owner, first.lease_token),
+        (first.id, owner, second.lease_token),
+        (first.id, "t-somebody-else", first.lease_token),
+        (2**63 - 1, owner, first.lease_token),
+        (second.id, owner, second.lease_token),
+        (first.id, owner, first.lease_token),
+    ]
+    assert await store.reader.held(leases) == [True, False, False, False, True, True]
+    await finished(store, first)
+    assert await store.reader.held(leases) == [False, False, False, False, True, False]
+    assert await store.reader.held([]) == []

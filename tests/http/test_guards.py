@@ -82,11 +82,11 @@ def test_unknown_paths_are_404_for_token_holders(server: LiveServer) -> None:
         "/jobs/x",
         "/jobs/1234567890123456789",
         "/jobs/1/2",
-        "/queues",
+        "/schedules",
         "/{id}",
     ):
         problem(server.admin.get(path), 404, "not-found")
-    problem(server.admin.post("/jobs/actions", {}), 404, "not-found")
+    problem(server.admin.post("/jobs/nothing", {}), 404, "not-found")
 
 
 def test_a_wrong_method_is_405_and_literal_paths_win_over_ids(server: LiveServer) -> None:

@@ -86,13 +86,6 @@ def test_filters_are_checked(server: LiveServer, name: str, value: str, code: st
     assert fields(server.admin.get("/jobs", **{name: value}), code) == [name]
 
 
-def test_waiting_for_the_end_of_a_job_is_not_available_yet(server: LiveServer) -> None:
-    job = server.admin.enqueue(server.type())
-    assert fields(server.admin.get(f"/jobs/{job['id']}", wait_seconds=1), "not-available-yet") == [
-        "wait_seconds"
-    ]
-
-
 def test_a_producer_sees_its_own_jobs_without_their_errors(server: LiveServer) -> None:
     one, two = server.token("producer"), server.token("producer")
     job = failed_job(server, one)

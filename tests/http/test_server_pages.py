@@ -15,7 +15,7 @@ def test_health_is_one_word_for_strangers_and_its_parts_for_metrics_readers(serv
     assert server.api(None).get("/health/ready").json() == {"status": "ok"}
     assert server.token("producer").get("/health/ready").json() == {"status": "ok"}
     parts = server.token("observer").get("/health/ready").json()
-    assert parts == {"status": "ok", "checks": {"database": "ok", "disk": "ok"}}
+    assert parts == {"status": "ok", "checks": {"database": "ok", "writer": "ok", "disk": "ok"}}
 
 
 def test_the_contract_is_served_without_a_token(server: LiveServer) -> None:
@@ -50,7 +50,7 @@ def test_every_problem_has_its_page_and_nothing_is_echoed(server: LiveServer) ->
     assert "script" not in answer.text
 
 
-def test_a_full_disk_stops_new_jobs_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_stops_new_jobs_and_nothing_else(tmp_path: Path) -> None:
     with LiveServer(tmp_path) as server:
         name = server.type()
         server.admin.enqueue(name)
@@ -62,8 +62,7 @@ def test_a_full_disk_stops_new_jobs_and_nothing_else(tmp_path: Path) -> None:
         ):
             problem(answer, 503, "unavailable")
             assert int(answer.headers["retry-after"]) > 0
-        assert server.admin.get("/health/ready").json() == {
-            "status": "ok",
-            "checks": {"database": "ok", "disk": "low"},
-        }
+        ready = server.admin.get("/health/ready")
+        assert ready.status_code == 503
+        assert ready.json()["checks"] == {"database": "ok", "writer": "ok", "disk": "low"}
         assert server.admin.finish(server.admin.claim(name), "complete").status_code == 200

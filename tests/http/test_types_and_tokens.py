@@ -47,7 +47,7 @@ def test_the_fields_of_a_type_are_checked(server: LiveServer, field: str, value:
     assert fields(server.admin.put(f"/types/{fresh('type')}", {field: value})) == [field]
 
 
-@pytest.mark.parametrize("field", ["payload_schema", "concurrency_limit", "rate_limit", "idempotent"])
+@pytest.mark.parametrize("field", ["concurrency_limit", "rate_limit"])
 def test_type_fields_of_parts_not_built_yet_are_refused_as_such(server: LiveServer, field: str) -> None:
     assert fields(server.admin.put(f"/types/{fresh('type')}", {field: None}), "not-available-yet") == [field]
 

@@ -19,10 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rota.clock import FakeClock
 from rota.domain import transitions
 from rota.domain.access import EVERYTHING, Actor
-from rota.domain.job import Beat, Claim, Finish, Job, NewJob, Progress, granted_lease
+from rota.domain.job import KEY_LIFE_MS, STATUSES, Beat, Claim, Finish, Job, NewJob, Progress, granted_lease
 from rota.domain.retry import Backoff, delay_ms
-from rota.errors import JobEnded, JobNotHeld, NotReplayable, RotaError
+from rota.errors import Conflict, JobEnded, JobNotHeld, NotReplayable, RotaError
 from rota.store.base import JobFilter, JobType, Swept
+from rota.store.records import Action
 from rota.store.sqlite.store import SqliteStore
 
 ACTOR = Actor("test", "machine")
@@ -284,6 +285,57 @@ class Machine(RuleBasedStateMachine):
                 self.run(self.store.replay(job.id, EVERYTHING, ACTOR))
         else:
             assert self.run(self.store.replay(job.id, EVERYTHING, ACTOR)) == self.model.jobs[job.id]
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(
+        at=st.one_of(st.integers(0, 4), number),
+        priority=st.sampled_from((None, 0, 30)),
+        reschedule=st.booleans(),
+        delay=st.sampled_from((None, -1, 3)),
+    )
+    def change(self, at: int, priority: int | None, reschedule: bool, delay: float | None) -> None:
+        job, now = self.pick(at), self.clock.now()
+        run_at = None if delay is None else now + int(delay * 1000)
+        change: dict[str, Any] = {"priority": priority, "run_at": run_at, "reschedule": reschedule}
+        try:
+            self.model.jobs[job.id] = transitions.change(job, **change, now=now)
+        except Conflict as refused:
+            with pytest.raises(type(refused)):
+                self.run(self.store.change(job.id, EVERYTHING, ACTOR, **change))
+        else:
+            changed = self.run(self.store.change(job.id, EVERYTHING, ACTOR, **change))
+            assert changed == self.model.jobs[job.id]
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(
+        action=st.sampled_from(("replay", "cancel")),
+        at=st.lists(st.one_of(st.integers(0, 4), number), min_size=1, max_size=4),
+    )
+    def act(self, action: Action, at: list[int]) -> None:
+        step = {"replay": transitions.replay, "cancel": transitions.cancel}[action]
+        expected = []
+        for job in {job.id: job for job in map(self.pick, at)}.values():
+            try:
+                self.model.jobs[job.id] = step(job, self.clock.now())
+            except Conflict:
+                continue
+            expected.append(job.id)
+        ids = [self.pick(each).id for each in at]
+        done = self.run(self.store.act(action, ids, frozenset(STATUSES), EVERYTHING, ACTOR))
+        assert sorted(done) == sorted(expected)
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(at=st.one_of(st.integers(0, 4), number))
+    def delete(self, at: int) -> None:
+        job = self.pick(at)
+        keyed = job.idempotency_key is not None and self.clock.now() - job.created_at < KEY_LIFE_MS
+        if job.terminal and not keyed:
+            self.run(self.store.delete(job.id, EVERYTHING, ACTOR))
+            del self.model.jobs[job.id]
+            self.claims = [each for each in self.claims if each[0] != job.id]
+        else:
+            with pytest.raises(Conflict):
+                self.run(self.store.delete(job.id, EVERYTHING, ACTOR))
 
     @rule(type=st.sampled_from(TYPES), paused=st.sampled_from((True, False, False)))
     def pause(self, type: str, paused: bool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Coroutine
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +18,10 @@ from rota.auth.authenticate import Authenticator
 from rota.clock import FakeClock
 from rota.domain.access import PRESETS, RANGES, Grant, Principal, Scope
 from rota.domain.job import PRIORITIES
-from rota.errors import Conflict, Forbidden, Unauthenticated
+from rota.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from rota.services.tokens import Tokens
 from rota.store.sqlite.store import SqliteStore
-from rota.wire import TokenRequest
+from rota.wire import TokenRequest, instant
 from tests.credentials import ACTOR, PEPPER, add_token
 
 T = TypeVar("T")
@@ -36,9 +37,13 @@ GRANTS = st.builds(
     open_api_only=st.booleans(),
     **dict.fromkeys(RANGES, RANGE_SET),
 )
+RATES = st.none() | st.integers(1, 5)
+SECONDS = st.none() | st.sampled_from([1, 45, 200])
 WISHES = st.fixed_dictionaries(
     {},
     optional={
+        "rate_limit_per_minute": RATES,
+        "seconds": SECONDS,
         "max_priority": st.sampled_from(list(PRIORITIES)),
         **dict.fromkeys(RANGES, RANGE),
     },
@@ -71,6 +76,8 @@ class Escalation(RuleBasedStateMachine):
         self.authenticator = Authenticator(self.store, PEPPER, self.clock)
         self.tokens = Tokens(self.store, PEPPER, self.clock, self.authenticator)
         self.secrets: list[bytes] = []
+        self.ends: float = inf
+        self.rate: float = inf
         self.others: list[tuple[bytes, set[tuple[str, str]]]] = []
         self.made = 0
 
@@ -92,16 +99,20 @@ class Escalation(RuleBasedStateMachine):
         self.secrets.append(header)
         return header
 
-    @initialize(target=held, own=GRANTS)
-    def attacker(self, own: Grant) -> bytes:
+    @initialize(target=held, own=GRANTS, rate=RATES, seconds=SECONDS)
+    def attacker(self, own: Grant, rate: int | None, seconds: float | None) -> bytes:
         self.own = powers(own)
-        _, header = self.run(add_token(self.store, "attacker", own))
+        ends = None if seconds is None else self.clock.now() + round(seconds * 1000)
+        self.ends, self.rate = ends or inf, rate or inf
+        _, header = self.run(
+            add_token(self.store, "attacker", own, rate_limit_per_minute=rate, expires_at=ends)
+        )
         self.secrets.append(header)
         return header
 
-    @initialize(target=key_ids, rights=GRANTS)
-    def somebody_else(self, rights: Grant) -> str:
-        record, header = self.run(add_token(self.store, "somebody-else", rights))
+    @initialize(target=key_ids, rights=GRANTS, rate=RATES)
+    def somebody_else(self, rights: Grant, rate: int | None) -> str:
+        record, header = self.run(add_token(self.store, "somebody-else", rights, rate_limit_per_minute=rate))
         self.others.append((header, powers(rights)))
         return record.key_id
 
@@ -123,7 +134,7 @@ class Escalation(RuleBasedStateMachine):
             scopes &= who.grant.scopes
             ranges = {name: getattr(who.grant, name) for name in RANGES}
             wishes = {name: None if each is None else sorted(each) for name, each in ranges.items()} | wishes
-        asked = TokenRequest(name=self.name(), scopes=sorted(scopes or {Scope.JOBS_READ}), **wishes)
+        asked = self.request(scopes=sorted(scopes or {Scope.JOBS_READ}), **wishes)
         return self.created(who, asked, header)
 
     @rule(target=held, header=held, preset=st.sampled_from(list(PRESETS)), wishes=WISHES)
@@ -131,11 +142,12 @@ class Escalation(RuleBasedStateMachine):
         who = self.enter(header)
         if who is None:
             return header
-        return self.created(who, TokenRequest(name=self.name(), preset=preset, **wishes), header)
+        return self.created(who, self.request(preset=preset, **wishes), header)
 
-    def name(self) -> str:
+    def request(self, seconds: float | None = None, **wishes: Any) -> TokenRequest:
         self.made += 1
-        return f"made-{self.made}"
+        ends = None if seconds is None else instant(self.clock.now() + round(seconds * 1000))
+        return TokenRequest(name=f"made-{self.made}", expires_at=ends, **wishes)
 
     def created(self, who: Principal, asked: TokenRequest, instead: bytes) -> bytes:
         with suppress(Forbidden):
@@ -153,7 +165,7 @@ class Escalation(RuleBasedStateMachine):
     def rotated(self, header: bytes, key_id: str, grace: int) -> bytes:
         who = self.enter(header)
         if who is not None:
-            with suppress(Forbidden, Conflict):
+            with suppress(Forbidden, NotFound, Conflict):
                 return self.keep(self.run(self.tokens.rotate(who, key_id, grace, ACTOR)).token)
         return header
 
@@ -168,7 +180,7 @@ class Escalation(RuleBasedStateMachine):
     def revoked(self, header: bytes, key_id: str) -> None:
         who = self.enter(header)
         if who is not None:
-            with suppress(Forbidden):
+            with suppress(Forbidden, NotFound):
                 self.run(self.tokens.revoke(who, key_id, ACTOR))
 
     @rule(seconds=st.sampled_from([0.5, 30, 61]))
@@ -179,7 +191,10 @@ class Escalation(RuleBasedStateMachine):
     def nothing_held_can_do_more_than_the_first_token(self) -> None:
         for header in self.secrets:
             who = self.enter(header)
-            assert who is None or powers(who.grant) <= self.own
+            if who is not None:
+                assert powers(who.grant) <= self.own
+                assert (who.rate_limit_per_minute or inf) <= self.rate
+                assert self.clock.now() < self.ends
 
     @invariant()
     def tokens_with_more_rights_stay_valid(self) -> None:

@@ -15,7 +15,7 @@ RELATIONS: Final = {
     "in": "something new within the token's range",
     "out": "outside the range of types or queues of a token that has one",
     "less": "a token with no more rights than one's own",
-    "more": "a token with rights, a range or a priority beyond one's own",
+    "more": "a token with rights, a range, a priority, a rate limit or an end beyond one's own",
     "any": "whatever there is",
 }
 
@@ -66,6 +66,20 @@ POST /jobs/batch/finish        out      403     409     403      403      403   
 POST /jobs/batch/heartbeat     own      403     200     -        -        403        200
 POST /jobs/batch/heartbeat     foreign  403     409     403      403      403        409
 POST /jobs/batch/heartbeat     out      403     409     403      403      403        409
+PATCH /jobs/{id}               own      403     403     -        -        403        200
+PATCH /jobs/{id}               foreign  403     403     403      200      403        200
+PATCH /jobs/{id}               out      403     403     403      404      403        404
+DELETE /jobs/{id}              own      403     403     -        -        403        204
+DELETE /jobs/{id}              foreign  403     403     403      204      403        204
+DELETE /jobs/{id}              out      403     403     403      404      403        404
+POST /jobs/actions             own      403     403     -        -        403        200
+POST /jobs/actions             foreign  403     403     403      200      403        200
+POST /jobs/actions             out      403     403     403      hidden   403        hidden
+GET /queues                    foreign  403     403     200      200      403        200
+GET /queues                    out      403     403     hidden   hidden   403        hidden
+PUT /queues/{name}             any      403     403     403      201      403        201
+POST /queues/{name}/pause      any      403     403     403      200      403        200
+POST /queues/{name}/resume     any      403     403     403      200      403        200
 GET /types                     foreign  200     200     200      200      403        200
 GET /types                     out      hidden  hidden  hidden   hidden   403        hidden
 GET /types/{name}              foreign  200     200     200      200      403        200
@@ -79,15 +93,30 @@ POST /types/{name}/pause       foreign  403     403     403      200      403   
 POST /types/{name}/pause       out      403     403     403      404      403        404
 POST /types/{name}/resume      foreign  403     403     403      200      403        200
 POST /types/{name}/resume      out      403     403     403      404      403        404
+PUT /workers/{instance}        in       403     200     403      403      403        200
+PUT /workers/{instance}        out      403     403     403      403      403        403
+PUT /workers/{instance}        foreign  403     409     403      403      403        409
+GET /workers                   foreign  403     403     200      200      403        200
+GET /workers                   out      403     403     hidden   hidden   403        hidden
+POST /workers/{id}/drain       foreign  403     403     403      200      403        200
+POST /workers/{id}/drain       out      403     403     403      404      403        404
+GET /handlers                  foreign  403     403     200      200      403        200
+GET /handlers                  out      403     403     hidden   hidden   403        hidden
 POST /tokens                   less     403     403     403      403      403        201
 POST /tokens                   more     403     403     403      403      403        403
-GET /tokens                    any      403     403     403      403      403        200
+GET /tokens                    less     403     403     403      403      403        200
+GET /tokens                    out      403     403     403      403      403        hidden
 POST /tokens/{key_id}/rotate   less     403     403     403      403      403        200
-POST /tokens/{key_id}/rotate   more     403     403     403      403      403        403
+POST /tokens/{key_id}/rotate   out      403     403     403      403      403        404
 POST /tokens/{key_id}/revoke   less     403     403     403      403      403        200
-POST /tokens/{key_id}/revoke   more     403     403     403      403      403        403
+POST /tokens/{key_id}/revoke   out      403     403     403      403      403        404
+POST /tokens/{key_id}/resume   less     403     403     403      403      403        200
+POST /tokens/{key_id}/resume   out      403     403     403      403      403        404
+GET /audit                     any      403     403     403      403      403        200
+GET /audit                     out      403     403     403      403      403        403
 GET /health/live               any      200     200     200      200      200        200
 GET /health/ready              any      200     200     200      200      200        200
+GET /metrics                   any      403     403     200      200      403        200
 GET /problems/{code}           any      200     200     200      200      200        200
 GET /                          any      302     302     302      302      302        302
 """

@@ -5,138 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import httpx2
 import pytest
 
 from docs.access import PAGE, page
 from rota.api.routes import ROUTES
-from tests.live_server import Api, LiveServer, created, fresh
-from tests.security.access_expectations import PRESETS, VISIBLE, expected
-from tests.security.evidence import shown
+from tests.live_server import LiveServer, created, fresh
+from tests.security.access_expectations import expected
+from tests.security.stage import REPORT, Case, Stage
 
 CALLS = [f"{route.method} {route.path}" for route in ROUTES]
-REPORT: dict[str, dict[str, Any]] = {
-    "complete": {"result": "a result"},
-    "fail": {"error": "an error"},
-    "release": {},
-    "heartbeat": {"log": "a line", "progress": {"message": "progress"}},
-}
-
-
-class Stage:
-    """The tokens, types and jobs that the table is played with."""
-
-    def __init__(self, server: LiveServer) -> None:
-        self.server = server
-        self.queue = fresh("queue")
-        self.near, self.new, self.far = (self.type(self.queue) for _ in range(3))
-        self.aside = self.type("default")
-        ranges: dict[str, dict[str, list[str]]] = {
-            "unlimited": {},
-            "ranged": {"types": [self.near, self.new], "queues": [self.queue]},
-            "types": {"types": [self.near, self.aside]},
-            "queues": {"queues": [self.queue]},
-        }
-        self.holders = {
-            (preset, kind): server.token(preset, **limits)
-            for preset in PRESETS
-            for kind, limits in ranges.items()
-        }
-        self.producer, self.worker = server.token("producer"), server.token("worker")
-        self._kept: dict[tuple[str, str, Api | None], dict[str, Any]] = {}
-
-    def type(self, queue: str) -> str:
-        return self.server.type(queue=queue, lease_seconds=600, max_retries=10_000)
-
-    def kinds(self, relation: str) -> list[str]:
-        """Which tokens of a preset stand in this relation to something."""
-        return {"out": ["types", "queues"], "any": ["unlimited"], "more": ["ranged"]}.get(
-            relation, ["unlimited", "ranged"]
-        )
-
-    def type_for(self, relation: str, kind: str) -> str:
-        """The name of a type that lies in this relation to a token of this kind."""
-        if relation != "out":
-            return self.near
-        return self.far if kind == "types" else self.aside
-
-    def queue_of(self, type: str) -> str:
-        return "default" if type == self.aside else self.queue
-
-    def running(self, type: str, preset: str, owner: Api | None) -> dict[str, Any]:
-        """A running job with everything in it; ``owner`` has enqueued it as a producer, or holds it."""
-        key = ("running", type, owner)
-        if key not in self._kept:
-            producer = owner if owner is not None and preset in ("producer", "admin") else self.producer
-            worker = owner if owner is not None and preset in ("worker", "admin") else self.worker
-            id = producer.enqueue(type, payload="a payload", idempotency_key=fresh("key"), priority="medium")[
-                "id"
-            ]
-            first = self.claim(worker, id, type)
-            assert worker.finish(first, "fail", error="an error", retry_in_seconds=0).status_code == 200
-            job = self.claim(worker, id, type)
-            assert worker.finish(job, "heartbeat", **REPORT["heartbeat"]).status_code == 200
-            self._kept[key] = job
-        return self._kept[key]
-
-    def claim(self, worker: Api, id: int, type: str) -> dict[str, Any]:
-        """Claim until this very job is held: others of its type may wait too."""
-        while (job := worker.claim(type))["id"] != id:
-            pass
-        return job
-
-    def cancelled(self, type: str, preset: str, owner: Api | None) -> dict[str, Any]:
-        key = ("cancelled", type, owner)
-        if key not in self._kept:
-            producer = owner if owner is not None and preset in ("producer", "admin") else self.producer
-            job = producer.enqueue(type, payload="a payload", idempotency_key=fresh("key"))
-            assert self.server.admin.post(f"/jobs/{job['id']}/cancel").json()["status"] == "cancelled"
-            self._kept[key] = job
-        return self._kept[key]
-
-    def changed(self) -> None:
-        """A call went through: the jobs are no longer as they were made."""
-        self._kept.clear()
-
-
-class Case:
-    """One cell of the table."""
-
-    def __init__(self, stage: Stage, preset: str, kind: str, relation: str) -> None:
-        self.stage, self.preset, self.relation = stage, preset, relation
-        self.holder = stage.holders[preset, kind]
-        self.type = stage.type_for(relation, kind)
-        self.owner = self.holder if relation == "own" else None
-
-    @property
-    def job(self) -> dict[str, Any]:
-        return self.stage.running(self.type, self.preset, self.owner)
-
-    def checked(self, job: dict[str, Any], relation: str | None = None) -> None:
-        """The answer shows exactly those fields that it may, out of those that there are."""
-        there = shown(self.stage.server.admin.job(job["id"]))
-        allowed = VISIBLE[self.preset, relation or self.relation]
-        assert shown(job) == there & allowed, (self.preset, self.relation, job)
-
-    def outcome(self, answer: httpx2.Response, relation: str | None = None) -> str:
-        """The status of an answer whose body, if it is a success, is a job."""
-        if answer.status_code < 300:
-            self.checked(answer.json(), relation)
-        return str(answer.status_code)
-
-    def item(self, answer: httpx2.Response) -> str:
-        """The status of the only item of a batch."""
-        if answer.status_code != 200:
-            return str(answer.status_code)
-        (item,) = answer.json()["items"]
-        if "job" in item:
-            self.checked(item["job"], "own")
-        return str(item["status"])
-
-    def listed(self, answer: httpx2.Response, key: str, wanted: object) -> dict[str, Any] | str:
-        if answer.status_code != 200:
-            return str(answer.status_code)
-        return next((item for item in answer.json()["items"] if item[key] == wanted), "hidden")
 
 
 def enqueue(case: Case) -> str:
@@ -224,6 +101,53 @@ def replay(case: Case) -> str:
     return case.outcome(case.holder.post(f"/jobs/{job['id']}/replay"))
 
 
+def change(case: Case) -> str:
+    job = case.stage.delayed(case.type, case.preset, case.owner)
+    return case.outcome(case.holder.http.patch(f"/jobs/{job['id']}", json={"priority": "medium"}))
+
+
+def delete(case: Case) -> str:
+    job = case.stage.cancelled(case.type, case.preset, case.owner, key=None)
+    return str(case.holder.delete(f"/jobs/{job['id']}").status_code)
+
+
+def act(case: Case) -> str:
+    """`hidden`: the call succeeds and does nothing to the job."""
+    job = case.stage.cancelled(case.type, case.preset, case.owner, key=None)
+    wanted = {"action": "delete", "filter": {"type": case.type}, "dry_run": False}
+    answer = case.holder.post("/jobs/actions", wanted)
+    if answer.status_code != 200:
+        return str(answer.status_code)
+    there = case.stage.server.admin.get(f"/jobs/{job['id']}").status_code == 200
+    assert there == (answer.json()["matched"] == 0)
+    return "hidden" if there else "200"
+
+
+def list_queues(case: Case) -> str:
+    """A queue out of range is left out; of one within it, jobs of types out of range are not counted."""
+
+    def delayed() -> int | str:
+        answer = case.holder.get("/queues")
+        if answer.status_code != 200:
+            return str(answer.status_code)
+        counts = {item["name"]: item["delayed"] for item in answer.json()["items"]}
+        return int(counts.get(case.stage.queue_of(case.type), 0))
+
+    before = delayed()
+    if isinstance(before, str):
+        return before
+    case.stage.producer.enqueue(case.type, delay_seconds=3_600)
+    return "hidden" if delayed() == before else "200"
+
+
+def put_queue(case: Case) -> str:
+    return str(case.holder.put(f"/queues/{fresh('made')}", {}).status_code)
+
+
+def on_queue(verb: str) -> Callable[[Case], str]:
+    return lambda case: str(case.holder.post(f"/queues/{case.stage.spare_queue}/{verb}").status_code)
+
+
 def list_types(case: Case) -> str:
     found = case.listed(case.holder.get("/types"), "name", case.type)
     return found if isinstance(found, str) else "200"
@@ -252,6 +176,34 @@ def delete_type(case: Case) -> str:
     return answer
 
 
+def announce(case: Case) -> str:
+    """Only a range of types limits what a worker may say that it runs."""
+    instance = case.stage.announced(case.type) if case.relation == "foreign" else fresh("worker")
+    holder, type = case.holder, case.type
+    if case.relation == "out":
+        holder, type = case.stage.holders[case.preset, "types"], case.stage.far
+    return str(holder.put(f"/workers/{instance}", {"handlers": [{"name": type}]}).status_code)
+
+
+def list_workers(case: Case) -> str:
+    instance = case.stage.announced(case.type)
+    found = case.listed(case.holder.get("/workers", limit="200"), "instance", instance)
+    return found if isinstance(found, str) else "200"
+
+
+def drain_worker(case: Case) -> str:
+    instance = case.stage.announced(case.type)
+    workers = case.stage.server.admin.get("/workers", limit="200").json()["items"]
+    (id,) = (worker["id"] for worker in workers if worker["instance"] == instance)
+    return str(case.holder.post(f"/workers/{id}/drain").status_code)
+
+
+def list_handlers(case: Case) -> str:
+    case.stage.announced(case.type)
+    found = case.listed(case.holder.get("/handlers", limit="200"), "name", case.type)
+    return found if isinstance(found, str) else "200"
+
+
 def create_token(case: Case) -> str:
     return str(case.holder.post("/tokens", wanted_token(case)).status_code)
 
@@ -264,9 +216,16 @@ def on_token(verb: str) -> Callable[[Case], str]:
     return call
 
 
+def list_tokens(case: Case) -> str:
+    made = created(case.stage.server.admin.post("/tokens", wanted_token(case)))
+    found = case.listed(case.holder.get("/tokens"), "key_id", made["key_id"])
+    return found if isinstance(found, str) else "200"
+
+
 def wanted_token(case: Case) -> dict[str, Any]:
     """A token without a range has more rights than one that has one."""
-    limits = {} if case.relation == "more" else {"types": [case.stage.near], "queues": [case.stage.queue]}
+    within = {"types": [case.stage.near], "queues": [case.stage.queue]}
+    limits = {} if case.relation in ("more", "out") else within
     return {"name": fresh("token"), "preset": "producer", **limits}
 
 
@@ -291,18 +250,32 @@ PROBES: dict[str, Callable[[Case], str]] = {
     "POST /jobs/batch/claim": claim_batch,
     "POST /jobs/batch/finish": finish_batch,
     "POST /jobs/batch/heartbeat": heartbeat_batch,
+    "PATCH /jobs/{id}": change,
+    "DELETE /jobs/{id}": delete,
+    "POST /jobs/actions": act,
+    "GET /queues": list_queues,
+    "PUT /queues/{name}": put_queue,
+    "POST /queues/{name}/pause": on_queue("pause"),
+    "POST /queues/{name}/resume": on_queue("resume"),
     "GET /types": list_types,
     "GET /types/{name}": on_type("GET"),
     "PUT /types/{name}": put_type,
     "DELETE /types/{name}": delete_type,
     "POST /types/{name}/pause": on_type("POST", "/pause"),
     "POST /types/{name}/resume": on_type("POST", "/resume"),
+    "PUT /workers/{instance}": announce,
+    "GET /workers": list_workers,
+    "POST /workers/{id}/drain": drain_worker,
+    "GET /handlers": list_handlers,
     "POST /tokens": create_token,
-    "GET /tokens": plain("/tokens"),
+    "GET /tokens": list_tokens,
     "POST /tokens/{key_id}/rotate": on_token("rotate"),
     "POST /tokens/{key_id}/revoke": on_token("revoke"),
+    "POST /tokens/{key_id}/resume": on_token("resume"),
+    "GET /audit": plain("/audit"),
     "GET /health/live": plain("/health/live"),
     "GET /health/ready": plain("/health/ready"),
+    "GET /metrics": plain("/metrics"),
     "GET /problems/{code}": plain("/problems/forbidden"),
     "GET /": plain("/"),
 }
@@ -347,6 +320,7 @@ def test_the_page_about_access_is_what_the_route_table_says() -> None:
         ("GET", "/jobs/{job}/logs"),
         ("POST", "/jobs/{job}/cancel"),
         ("POST", "/jobs/{job}/replay"),
+        ("DELETE", "/jobs/{job}"),
         ("GET", "/types/{type}"),
         ("POST", "/types/{type}/pause"),
         ("POST", "/types/{type}/resume"),

@@ -13,7 +13,8 @@ import pytest_asyncio
 from rota.auth.authenticate import Authenticator
 from rota.clock import FakeClock
 from rota.domain.access import ALL_SCOPES, Actor
-from rota.services.admin_token import ADMIN_FILE, ensure_admin_token
+from rota.host import ADMIN_FILE
+from rota.services.admin_token import ensure_admin_token
 from rota.store.base import TokenRecord
 from rota.store.sqlite.store import SqliteStore
 from tests.credentials import PEPPER

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rota.clock import REANCHOR_AFTER_SECONDS, FakeClock, SystemClock
+from rota.clock import REANCHOR_AFTER_SECONDS, Drift, FakeClock, SystemClock
 
 
 class Machine:
@@ -115,3 +115,11 @@ def test_fake_clock_stands_still_until_moved() -> None:
 
 def test_fake_clock_starts_at_a_whole_second() -> None:
     assert FakeClock().now() % 1000 == 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.5, -60.0])
+def test_drift_is_how_far_the_wall_clock_was_set_meanwhile(machine: Machine, shift: float) -> None:
+    drift = Drift()
+    machine.run(10, wall_shift=shift)
+    assert drift.seconds == 10
+    assert drift.ms == shift * 1000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.domain.redaction import CUT, clean
+from rota.domain.redaction import CUT, RULES, clean, cut, window
 
 LIMIT = 8_192
 TOKEN = "rota_abc123def456_" + "Zx9" * 14 + "Q"
@@ -63,10 +63,16 @@ SECRETS = [
     ("密码\uff1ahunter2 错误", "hunter2", "错误"),
     ("password=ab&cd is wrong", "cd", "is wrong"),
     ("password=ab,cd;ef;Timeout=30", "cd", "Timeout=30"),
-    ("postgres://bob:hunter2@db.example:5432/app", "hunter2", "@db.example:5432/app"),
-    ("postgres://bob:hunter2@db.example:5432/app", "bob", "@db.example"),
-    ("mongodb+srv://bob:p@ss/w0rd@db.example/app", "w0rd", "@db.example/app"),
-    ("redis://:hunter2@cache:6379/0 down", "hunter2", "@cache:6379/0 down"),
+    ("postgres://bob:hunter2@db.example:5432/app is down", "hunter2", "postgres://[secret] is down"),
+    ("postgres://bob:hunter2@db.example:5432/app", "db.example", "postgres://[secret]"),
+    ("postgres://bob:hunter2@db.example:5432/app", "app", "postgres://[secret]"),
+    ("('postgresql+psycopg://bob:hunter2@[::1]:5432/app?x=1', 5)", "::1", "://[secret]', 5)"),
+    ("lost amqp://bob:hunter2@one,two/v: retrying", "two", "lost amqp://[secret]: retrying"),
+    ("mongodb+srv://bob:p@ss/w0rd@db.example/app", "w0rd", "mongodb+srv://[secret]"),
+    ("redis://:hunter2@cache:6379/0 down", "cache", "redis://[secret] down"),
+    ("mysql -u root -phunter2 app", "hunter2", "mysql -u root -p[secret] app"),
+    ("sh -c 'mysqldump --all -p\"hun ter2\" >x'", "ter2", "mysqldump --all -p[secret] >x"),
+    ("['mariadb-dump', '-phunter2', 'app']", "hunter2", "['mariadb-dump', '-p[secret]', 'app']"),
     ("https://bob:hunter2@h.example/a@b", "hunter2", "@h.example/a@b"),
     ("https://hunter2@h.example/x?y=1", "hunter2", "@h.example/x?y=1"),
     ("https://bob:hun@ter2@h.example/x", "hun", "@h.example/x"),
@@ -117,6 +123,9 @@ HARMLESS = [
     "global-configuration-of-all-things and task-runner-with-a-long-name",
     "line one\n\tline two",
     "ratio 10 % / 20 % * * */5 a:b c=d",
+    "amqp://broker.example:5672/v and postgres://db.example/app refused",
+    "mkdir -path x, ssh -p2222 host, mysql -p, then -P 3306",
+    "mysql is down\nssh -p2222 host",
 ]
 
 
@@ -244,6 +253,16 @@ def test_text_at_the_limit_is_not_cut() -> None:
     assert clean("x" * 50, 50) == "x" * 50
 
 
+@pytest.mark.parametrize("most", [0, 3, 8, 9, 60, 4_000])
+def test_a_hard_cut_halves_no_word_and_says_so(most: int) -> None:
+    text = f"{TOKEN} " * 100
+    shortened = cut(text, most)
+    assert len(shortened) <= most
+    assert shortened == CUT[:most] or shortened.endswith(CUT)
+    assert "Zx9" not in clean(shortened, LIMIT)
+    assert cut("short", 5) == "short"
+
+
 @pytest.mark.parametrize("limit", range(20))
 def test_tiny_limits_hold(limit: int) -> None:
     assert len(clean("password=hunter2 日本語 " * 3, limit).encode()) <= limit
@@ -261,7 +280,7 @@ def test_secret_across_the_cut_is_never_half_shown(before: int) -> None:
 def test_secret_across_the_end_of_what_is_looked_at_is_never_half_shown(offset: int) -> None:
     # Long paths shrink to marks, so that the end of the window comes into the answer.
     filler = "/home/" + "p" * 4_000 + " "
-    text = (filler * 17)[: 65_536 - offset - 1] + " " + TOKEN + " end" * 9_000
+    text = (filler * 5)[: window(LIMIT) - offset - 1] + " " + TOKEN + " end" * 9_000
     cleaned = clean(text, LIMIT)
     assert "rota_" not in cleaned
     assert cleaned.endswith(CUT)
@@ -297,6 +316,17 @@ def test_cleaning_is_idempotent_fits_and_is_safe_to_store(text: str, limit: int)
 @given(st.text(max_size=40), st.text(max_size=40), st.text("abcdefgh0123456789", min_size=43, max_size=43))
 def test_token_vanishes_whatever_stands_around_it(before: str, after: str, secret: str) -> None:
     assert secret not in clean(f"{before}rota_abc123def456_{secret}{after}", LIMIT)
+
+
+LITERALS = sorted({literal for rule in RULES for literal in rule.literals})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES | st.sampled_from(LITERALS) | st.text(max_size=4), max_size=14).map("".join))
+def test_a_rule_finds_from_its_literals_what_it_finds_anywhere(text: str) -> None:
+    for rule in RULES:
+        spread = text.replace("\n", "\n" + " " * 400)  # sparse enough to be tried literal by literal
+        assert rule.replaced(spread, spread.lower()) == rule.pattern.sub(rule.replacement, spread)
 
 
 HOSTILE_SHAPES = [

@@ -10,7 +10,7 @@ from rota.api.call import Answer, Call
 from rota.api.route import Needs, Route, all_of, one_of
 from rota.api.routes import ROUTES
 from rota.api.table import Table
-from rota.domain.access import Scope
+from rota.domain.access import ALL_SCOPES, Scope
 from rota.errors import MethodNotAllowed, NotFound
 
 OPEN_PATHS = {"/health/live", "/health/ready", "/problems/{code}", "/"}
@@ -114,3 +114,10 @@ def test_a_wrong_method_names_the_right_ones() -> None:
     entry, _, refused = TABLE.find("POST", "/health/live")
     assert entry is not None
     assert isinstance(refused, MethodNotAllowed)
+
+
+@pytest.mark.parametrize("path", ["/types", "/types/{name}"])
+def test_types_are_read_with_types_read_or_any_scope_for_jobs(path: str) -> None:
+    (found,) = [each for each in ROUTES if (each.method, each.path) == ("GET", path)]
+    jobs = [scope for scope in ALL_SCOPES if scope.startswith("jobs:")]
+    assert set(found.needs) == {frozenset({scope}) for scope in (Scope.TYPES_READ, *jobs)}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def load(
     **flags: object,
 ) -> Settings:
     if file is not None:
-        (config or (data or Path()) / "rota.toml").write_text(file, encoding="utf-8")
+        path = config or (data or Path()) / "rota.toml"
+        path.write_text(file, encoding="utf-8")
+        path.chmod(0o600)
     return settings.load(data, config, environ or {}, flags)
 
 
@@ -52,6 +55,19 @@ def test_flags_win_over_variables_and_variables_over_the_file(data: Path) -> Non
     chosen = load(data, file=file, environ=environ, app_name="flag", port=None)
     assert (chosen.host, chosen.port, chosen.app_name) == ("::1", 2, "flag")
     assert chosen.allowed_hosts == ("a", "b")
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o606, 0o620, 0o602, 0o666])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_file_that_others_can_change_is_refused(data: Path, tmp_path: Path, mode: int, named: bool) -> None:
+    path = tmp_path / "my settings.toml" if named else data / "rota.toml"
+    path.write_text("insecure_http = true", encoding="utf-8")
+    path.chmod(mode)
+    with pytest.raises(StartError) as refused:
+        load(data, config=path if named else None)
+    assert f"chmod go-w {shlex.quote(str(path))}" in str(refused.value)
+    path.chmod(0o644)
+    assert load(data, config=path if named else None).insecure_http
 
 
 def test_data_folder_comes_from_flag_then_variable_then_file(data: Path, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from rota import Task, Tasks, task
+from rota.client.calls import spec_of
 from rota.client.tasks import BadPayload, load
 from rota.errors import StartError
 
@@ -44,6 +46,31 @@ def test_the_options_go_with_the_job() -> None:
     assert (job.type, job.queue, job.priority) == ("mail.send", "mail", "high")
     assert (job.max_retries, job.timeout_seconds) == (5, 10)
     assert job.payload == {"to": Address("High Street"), "tags": ["a"]}
+
+
+def test_options_of_one_enqueue_go_before_those_of_the_task() -> None:
+    at = configured.options(delay_seconds=60, idempotency_key="order-7", priority="low")
+    job = at.job(Address("High Street"))
+    assert (job.type, job.queue, job.priority, job.max_retries) == ("mail.send", "mail", "low", 5)
+    assert (job.delay_seconds, job.idempotency_key) == (60, "order-7")
+    assert configured.job(Address("High Street")).delay_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [("delay", "mean delay_seconds"), ("tiemout", "mean timeout_seconds"), ("x", "there are queue")],
+)
+def test_misspelt_option_is_refused_with_the_one_that_was_meant(given: str, says: str) -> None:
+    misspelt: Any = {given: 1}
+    with pytest.raises(TypeError, match=says):
+        configured.options(**misspelt)
+    with pytest.raises(TypeError, match=says):
+        spec_of("mail.send", {}, misspelt)
+
+
+def test_options_beside_a_spec_are_refused_with_the_place_for_them() -> None:
+    with pytest.raises(TypeError, match=r"fn\.options\(delay_seconds=…\)"):
+        spec_of(plain.job(1), UNSET, {"delay_seconds": 1})
 
 
 def test_what_the_task_does_not_say_is_left_to_the_type() -> None:

@@ -55,6 +55,12 @@ def tokens(store: SqliteStore, clock: FakeClock, authenticator: Authenticator) -
     return Tokens(store, PEPPER, clock, authenticator)
 
 
+def limited(clock: FakeClock, seconds: float | None, rate: int | None) -> Principal:
+    """An administrator whose own token ends, or may make only so many calls a minute."""
+    ends = None if seconds is None else clock.now() + round(seconds * 1000)
+    return msgspec.structs.replace(ADMIN, expires_at=ends, rate_limit_per_minute=rate)
+
+
 async def create(tokens: Tokens, who: Principal = ADMIN, name: str = "new", **asked: Any) -> NewTokenAnswer:
     if "scopes" not in asked:
         asked.setdefault("preset", "producer")
@@ -112,7 +118,7 @@ async def test_the_list_and_the_database_hold_no_secret(
 ) -> None:
     answer = await create(tokens)
     secret = answer.token.rpartition("_")[2]
-    assert secret not in repr(await tokens.list())
+    assert secret not in repr(await tokens.list(ADMIN))
     await store.close()
     assert secret.encode() not in (tmp_path / "rota.db").read_bytes()
 
@@ -121,7 +127,7 @@ async def test_the_list_shows_all_newest_first(tokens: Tokens, clock: FakeClock)
     for name in ("a", "b", "c"):
         await create(tokens, name=name)
         clock.advance(1)
-    assert [each.name for each in await tokens.list()] == ["c", "b", "a"]
+    assert [each.name for each in await tokens.list(ADMIN)] == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,7 @@ async def test_a_wrong_field_is_refused_by_name(tokens: Tokens, asked: dict[str,
     with pytest.raises(ValidationFailed) as raised:
         await create(tokens, **asked)
     assert [each.field for each in raised.value.errors] == [field]
-    assert await tokens.list() == []
+    assert await tokens.list(ADMIN) == []
 
 
 async def test_a_name_is_never_used_again(tokens: Tokens) -> None:
@@ -182,7 +188,7 @@ async def test_nobody_grants_what_they_lack(tokens: Tokens, asked: dict[str, Any
     with pytest.raises(Forbidden) as raised:
         await create(tokens, LIMITED, **asked)
     assert [each.field for each in raised.value.errors] == fields
-    assert await tokens.list() == []
+    assert await tokens.list(ADMIN) == []
 
 
 async def test_a_ceiling_not_asked_for_is_lowered_to_the_creators(tokens: Tokens) -> None:
@@ -190,6 +196,42 @@ async def test_a_ceiling_not_asked_for_is_lowered_to_the_creators(tokens: Tokens
     assert (await create(tokens, low, preset="operator")).max_priority == "low"
     with pytest.raises(Forbidden):
         await create(tokens, low, name="other", preset="operator", max_priority="high")
+
+
+async def test_a_limit_or_end_not_asked_for_is_the_creators_own(tokens: Tokens, clock: FakeClock) -> None:
+    made = await create(tokens, limited(clock, 60, 5))
+    assert made.rate_limit_per_minute == 5
+    assert made.expires_at == instant(clock.now() + 60_000)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate", "asked", "fields"),
+    [
+        (None, 5, {"rate_limit_per_minute": 6}, ["rate_limit_per_minute"]),
+        (60, None, {"expires_at": 60_001}, ["expires_at"]),
+        (60, 5, {"expires_at": 60_001, "rate_limit_per_minute": 6}, ["rate_limit_per_minute", "expires_at"]),
+        (60, 5, {"expires_at": 60_000, "rate_limit_per_minute": 5}, []),
+        (60, 5, {"expires_at": 1, "rate_limit_per_minute": 1}, []),
+        (None, None, {"expires_at": 60_000, "rate_limit_per_minute": 6}, []),
+    ],
+)
+async def test_no_token_outlives_or_outruns_its_creator(
+    tokens: Tokens,
+    clock: FakeClock,
+    seconds: float | None,
+    rate: int | None,
+    asked: dict[str, Any],
+    fields: list[str],
+) -> None:
+    if "expires_at" in asked:
+        asked = asked | {"expires_at": instant(clock.now() + asked["expires_at"])}
+    who = limited(clock, seconds, rate)
+    if not fields:
+        await create(tokens, who, **asked)
+        return
+    with pytest.raises(Forbidden) as raised:
+        await create(tokens, who, **asked)
+    assert [each.field for each in raised.value.errors] == fields
 
 
 # --- rotating and revoking ------------------------------------------------------------------------
@@ -255,10 +297,55 @@ async def test_a_revoked_tokens_jobs_go_back_uncounted(store: SqliteStore, token
 
 
 @pytest.mark.parametrize(
+    ("seconds", "rate", "field"), [(60, None, "expires_at"), (None, 5, "rate_limit_per_minute")]
+)
+async def test_a_token_that_lasts_longer_or_may_call_more_can_be_revoked_but_not_rotated(
+    tokens: Tokens, clock: FakeClock, seconds: float | None, rate: int | None, field: str
+) -> None:
+    made = await create(tokens)
+    who = limited(clock, seconds, rate)
+    with pytest.raises(Forbidden) as raised:
+        await tokens.rotate(who, made.key_id, 0, ACTOR)
+    assert [each.field for each in raised.value.errors] == [field]
+    await tokens.revoke(who, made.key_id, ACTOR)
+
+
+async def test_a_secret_in_its_grace_makes_nothing_that_outlives_the_grace(
+    tokens: Tokens, authenticator: Authenticator, clock: FakeClock
+) -> None:
+    old = await create(tokens, preset="admin", max_priority="critical")
+    await tokens.rotate(ADMIN, old.key_id, 60, ACTOR)
+    leaked = await enter(authenticator, old.token)
+    made = await create(tokens, leaked, name="another")
+    assert made.expires_at == instant(clock.now() + 60_000)
+    with pytest.raises(Forbidden):
+        await tokens.rotate(leaked, old.key_id, 60, ACTOR)
+
+
+async def test_tokens_out_of_range_do_not_exist_for_a_manager(tokens: Tokens) -> None:
+    inside = await create(tokens, name="inside", types=["mail"])
+    outside: dict[str, Any] = {
+        "everything": {},
+        "other": {"types": ["other"]},
+        "both": {"types": ["mail", "other"]},
+    }
+    for name, ranges in outside.items():
+        made = await create(tokens, name=name, **ranges)
+        answers = set()
+        for key_id in (made.key_id, "a" * 12):
+            for call in (tokens.rotate(LIMITED, key_id, 0, ACTOR), tokens.revoke(LIMITED, key_id, ACTOR)):
+                with pytest.raises(NotFound) as raised:
+                    await call
+                answers.add((raised.value.detail, tuple(raised.value.errors)))
+        assert len(answers) == 1
+    assert [each.key_id for each in await tokens.list(LIMITED)] == [inside.key_id]
+    assert len(await tokens.list(ADMIN)) == 4
+
+
+@pytest.mark.parametrize(
     "target",
     [
         {"preset": "worker", "types": ["mail"]},
-        {"preset": "producer"},
         {"preset": "producer", "types": ["mail"], "max_priority": "high"},
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
@@ -11,13 +11,18 @@ from msgspec.structs import replace
 from rota.domain import transitions
 from rota.domain.job import STATUSES, TERMINAL, WORKER_LOST, Beat, Finish, Job, Status
 from rota.domain.transitions import TRANSITIONS, Event
-from rota.errors import Conflict, JobEnded, JobNotHeld, NotReplayable
+from rota.errors import Conflict, JobEnded, JobNotHeld, JobRunning, NotReplayable
 
 NOW: Final = 1_780_000_000_000
 TOKEN: Final = b"0123456789abcdef"
 
 LAW: Final[dict[Status, dict[Event, Status]]] = {
-    "pending": {Event.PROMOTE: "pending", Event.CLAIM: "running", Event.CANCEL: "cancelled"},
+    "pending": {
+        Event.PROMOTE: "pending",
+        Event.CLAIM: "running",
+        Event.CANCEL: "cancelled",
+        Event.CHANGE: "pending",
+    },
     "blocked": {Event.CANCEL: "cancelled"},
     "running": {
         Event.BEAT: "running",
@@ -37,9 +42,12 @@ REFUSALS: Final[dict[Event, type[Conflict]]] = {
     Event.PROMOTE: Conflict,
     Event.CLAIM: Conflict,
     Event.CANCEL: JobEnded,
+    Event.CHANGE: JobEnded,
     Event.REPLAY: NotReplayable,
 }
 """With which error an event is refused; all others: JobNotHeld."""
+UNCHANGED: Final[dict[Status, type[Conflict]]] = {"running": JobRunning, "blocked": Conflict}
+"""With which error a change of jobs that have not ended is refused."""
 
 
 def job(status: Status, **fields: object) -> Job:
@@ -76,6 +84,12 @@ STEPS: Final[dict[tuple[Event, str], Callable[[Status], Job]]] = {
     (Event.RELEASE, "release"): lambda status: transitions.release(job(status), None, NOW),
     (Event.RELEASE, "snooze"): lambda status: transitions.release(job(status), 5, NOW),
     (Event.CANCEL, "cancel"): lambda status: transitions.cancel(job(status), NOW),
+    (Event.CHANGE, "priority"): lambda status: transitions.change(
+        job(status, due_at=NOW + 1), priority=20, run_at=None, reschedule=False, now=NOW
+    ),
+    (Event.CHANGE, "time"): lambda status: transitions.change(
+        job(status), priority=None, run_at=NOW + 1, reschedule=True, now=NOW
+    ),
     (Event.REPLAY, "replay"): lambda status: transitions.replay(job(status), NOW),
 }
 
@@ -100,7 +114,8 @@ def test_a_step_leads_where_the_law_says_or_is_refused(status: Status, step: tup
     else:
         with pytest.raises(Conflict) as refused:
             STEPS[step](status)
-        assert type(refused.value) is REFUSALS.get(event, JobNotHeld)
+        expected = REFUSALS.get(event, JobNotHeld)
+        assert type(refused.value) is (UNCHANGED.get(status, expected) if event is Event.CHANGE else expected)
         assert type(transitions.refusal(status, event)) is type(refused.value)
 
 
@@ -196,3 +211,17 @@ def test_only_owner_and_lease_token_together_hold_a_job() -> None:
     assert not transitions.held(job("running"), "t-2", TOKEN)
     assert not transitions.held(job("running"), "t-1", b"else")
     assert not any(transitions.held(job(status), "t-1", TOKEN) for status in STATUSES if status != "running")
+
+
+def test_a_change_of_priority_leaves_a_back_off_and_a_change_of_time_ends_it() -> None:
+    waiting = job("pending", due_at=NOW + 5_000, run_at=NOW - 9_000)
+
+    def changed(**fields: Any) -> tuple[int, int | None, int | None]:
+        given: dict[str, Any] = {"priority": None, "run_at": None, "reschedule": False, "now": NOW}
+        after = transitions.change(waiting, **given | fields)
+        return after.priority, after.run_at, after.due_at
+
+    assert changed(priority=30) == (30, NOW - 9_000, NOW + 5_000)
+    assert changed(run_at=NOW + 7_000, reschedule=True) == (10, NOW + 7_000, NOW + 7_000)
+    assert changed(run_at=NOW, reschedule=True) == (10, NOW, None)
+    assert changed(reschedule=True) == (10, None, None)

@@ -16,7 +16,7 @@ from rota.domain.access import ALL_SCOPES, Grant, Principal
 from rota.domain.job import MAX_TYPES
 from rota.domain.retry import Backoff
 from rota.errors import Conflict, Forbidden, NotFound, ValidationFailed
-from rota.services.types import READING_SCOPES, Types
+from rota.services.types import Types
 from rota.store.sqlite.connection import immediate, open_writer
 from rota.store.sqlite.store import SqliteStore
 from rota.wire import TypeRequest
@@ -57,6 +57,8 @@ async def test_a_type_is_stored_as_it_was_put(types: Types, clock: FakeClock) ->
         lease_seconds=86_400,
         timeout_seconds=0.5,
         max_payload_bytes=1,
+        payload_schema=msgspec.Raw(b'{"type": "string"}'),
+        idempotent=True,
         paused=True,
     )
     stored, created = await types.put(ADMIN, "mail.v2", asked, ACTOR)
@@ -168,8 +170,8 @@ async def test_at_most_a_thousand_types_are_kept(tmp_path: Path, types: Types) -
         immediate(connection)
         connection.executemany(
             "INSERT INTO rota_types SELECT ?, description, queue, default_priority, max_retries, backoff,"
-            " lease_seconds, timeout_seconds, max_payload_bytes, paused, deleted, created_at, updated_at"
-            " FROM rota_types WHERE name = 'first'",
+            " lease_seconds, timeout_seconds, max_payload_bytes, paused, deleted, created_at, updated_at,"
+            " payload_schema, idempotent FROM rota_types WHERE name = 'first'",
             [(f"t{n}",) for n in range(MAX_TYPES - 1)],
         )
         connection.commit()
@@ -229,24 +231,6 @@ async def test_the_ceiling_of_the_writer_holds_for_the_default_priority(types: T
     assert await put(types, "mail", IN_RANGE, default_priority="medium")
 
 
-async def test_types_are_read_with_types_read_or_any_scope_for_jobs(types: Types) -> None:
-    await put(types, "mail")
-    for scope in sorted(ALL_SCOPES):
-        who = principal(scope)
-        if scope in READING_SCOPES:
-            assert [each.name for each in await types.list(who)] == ["mail"]
-            assert (await types.show(who, "mail")).name == "mail"
-        else:
-            with pytest.raises(Forbidden):
-                await types.list(who)
-            with pytest.raises(Forbidden):
-                await types.show(who, "mail")
-    assert {str(each) for each in READING_SCOPES} == {
-        "types:read",
-        *(str(each) for each in ALL_SCOPES if each.startswith("jobs:")),
-    }
-
-
 # --- the copy in memory ---------------------------------------------------------------------------
 
 
@@ -255,7 +239,6 @@ async def test_the_copy_knows_a_type_as_soon_as_it_is_put(types: Types) -> None:
     found = types.get("mail")
     assert found is not None
     assert found.queue == "slow"
-    assert types.names() == {"mail"}
     assert types.queues() == {"default", "slow"}
 
 
@@ -268,4 +251,4 @@ async def test_the_copy_follows_another_process_within_a_second(
     await other.close()
     clock.advance(1.001)
     await types.refresh()
-    assert types.names() == {"mail"}
+    assert types.get("mail") is not None

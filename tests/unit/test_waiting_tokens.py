@@ -15,7 +15,9 @@ from rota.clock import FakeClock
 from rota.domain.access import Principal
 from rota.domain.job import Claim, NewJob
 from rota.errors import Unauthenticated, Unavailable
+from rota.services.backlog import Backlog
 from rota.services.disk import Disk
+from rota.services.endings import Endings
 from rota.services.queue import Queue
 from rota.services.types import Types
 from rota.store.base import Store
@@ -143,7 +145,9 @@ async def test_a_waiting_claim_whose_token_was_not_read_again_in_time_is_no_fail
 
 async def test_a_claim_whose_token_is_overdue_ends_empty(store: SqliteStore, clock: FakeClock) -> None:
     types = Types(store, clock)
-    queue = Queue(store, types, clock, Disk(Path("/"), 0))
+    queue = Queue(
+        store, types, clock, Disk(Path("/"), 0), Endings(store.reader), Backlog(store.reader, 1_000_000)
+    )
     record, _ = await add_token(store, "a", grant("jobs:work"))
     who = Principal(id=record.id, name="a", grant=record.grant)
     await store.enqueue([NewJob("default", "mail", 0, "tok_p", b"{}", 3, bytes(16))])

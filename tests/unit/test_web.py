@@ -11,6 +11,7 @@ import pytest
 from rota import web
 from rota.domain.access import Principal
 from rota.settings import Settings
+from rota.telemetry import Telemetry
 from rota.web import Web, allowed_hosts, host_name
 from tests.credentials import principal
 
@@ -38,6 +39,11 @@ class BrokenQueue:
         raise RuntimeError("password=hunter2 in /etc/secret; SELECT 1")
 
 
+class Counting:
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
+
+
 class Services:
     """Lets everybody in; its queue is broken."""
 
@@ -45,6 +51,7 @@ class Services:
         self.authenticator = Authenticator(principal("jobs:enqueue"))
         self.limits = Limits()
         self.queue = BrokenQueue()
+        self.store = Counting()
 
 
 class Exchange:
@@ -62,6 +69,7 @@ class Exchange:
             "type": "http",
             "method": "POST",
             "path": "/jobs",
+            "raw_path": b"/jobs",
             "query_string": b"",
             "client": ("127.0.0.1", 5),
             "headers": [(name.encode(), value.encode()) for name, value in named.items()],

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from rota import Snooze, Task, Worker, current_job
+from rota.client import announcing
 
 NOTES = Path(os.environ["TEST_NOTES"])
 
@@ -41,6 +42,7 @@ async def handle(do: str = "return", seconds: float = 0.0) -> str:
 
 def main() -> None:
     logging.basicConfig(level=logging.WARNING)
+    announcing.EVERY_SECONDS = 0.2  # type: ignore[misc]  # so that a drain is heard of soon
     tasks = [Task(handle, name=os.environ["TEST_TYPE"])]
     Worker(
         None,

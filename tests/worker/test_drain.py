@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,18 +71,17 @@ async def test_a_second_signal_does_not_wait_for_the_grace(
 
 
 async def test_a_sync_handler_that_never_returns_does_not_hold_up_the_end(place: Place) -> None:
-    never = asyncio.Event()
+    began, never = threading.Event(), threading.Event()
 
     def handler() -> None:
-        while not never.is_set():
-            time.sleep(0.01)
+        began.set()
+        never.wait()
 
     task = Task(handler, name=await place.type(), max_retries=0)
     job = await task.enqueue(place.client)
     async with asyncio.timeout(10):
         async with place.working(task):
-            await place.until(job.id, "running")
-            await asyncio.sleep(0.1)
+            await asyncio.to_thread(began.wait)
         never.set()
     assert (await place.client.get(job.id)).error == "worker stopped"
 

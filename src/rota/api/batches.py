@@ -11,6 +11,7 @@ from rota.api.bodies import body_reader
 from rota.api.call import Answer, Call
 from rota.api.jobs import claimed
 from rota.api.queries import EnqueueBatchQuery
+from rota.domain.traces import kept_traceparent
 from rota.errors import RotaError
 from rota.problems import problem_body
 from rota.store.base import Enqueued
@@ -43,10 +44,11 @@ async def enqueue_batch(call: Call, asked: EnqueueBatchRequest) -> Answer:
         if index % BREATH == BREATH - 1:
             await asyncio.sleep(0)
         jobs.append(_job(bytes(text)))
+    traceparent = kept_traceparent(call.headers.get(b"traceparent"))
     if query.atomic:
-        stored = await call.services.queue.enqueue_together(call.principal, jobs)
+        stored = await call.services.queue.enqueue_together(call.principal, jobs, traceparent)
         return Answer(201, Items([_stored(call, verdict) for verdict in stored]))
-    verdicts = await call.services.queue.enqueue_many(call.principal, jobs)
+    verdicts = await call.services.queue.enqueue_many(call.principal, jobs, traceparent)
     return Answer(200, Items([_stored(call, verdict) for verdict in verdicts]))
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from rota.domain.access import Actor, Principal
-from rota.problems import CONTENT_TYPE as PROBLEM_TYPE
 from rota.services.services import Services
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -16,7 +15,7 @@ Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
 HTML: Final = b"text/html; charset=utf-8"
-PROBLEM: Final = PROBLEM_TYPE
+METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -51,7 +50,9 @@ class Call(msgspec.Struct, gc=False):
     @property
     def actor(self) -> Actor:
         """Who asks, for the record that administrative verbs leave."""
-        return Actor("token", self.principal.id, self.address, self.request_id)
+        return Actor(
+            self.principal.kind, self.principal.id, self.address, self.request_id, self.principal.name
+        )
 
     async def disconnected(self) -> None:
         """Returns when the client has gone away."""

@@ -1,10 +1,10 @@
-"""Whether the server lives and whether it can work; open to everybody, in one word."""
+"""Whether the server lives and whether it can work, open to everybody in one word; and its metrics."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from rota.api.call import Answer, Call
+from rota.api.call import METRICS, Answer, Call
 from rota.domain.access import Scope
 from rota.services.health import is_ready
 from rota.wire import HealthAnswer
@@ -25,3 +25,7 @@ async def ready(call: Call, _: None) -> Answer:
         if principal.may(Scope.METRICS_READ):
             answer.checks = checks
     return Answer(200 if is_ready(checks) else 503, answer)
+
+
+async def metrics(call: Call, _: None) -> Answer:
+    return Answer(200, await call.services.measures.page(), media=METRICS)

@@ -13,9 +13,10 @@ from rota.api.queries import (
     cursor_of,
     job_filter,
     position_of,
-    refuse_waiting,
 )
 from rota.domain.job import Job
+from rota.domain.traces import kept_traceparent
+from rota.errors import RateLimited
 from rota.wire import (
     ClaimRequest,
     CompleteRequest,
@@ -41,7 +42,10 @@ NOTHING: Final = Answer(204)
 async def enqueue(call: Call, asked: EnqueueRequest) -> Answer:
     key = call.headers.get(b"idempotency-key")
     verdict = await call.services.queue.enqueue(
-        call.principal, asked, None if key is None else key.decode("latin-1")
+        call.principal,
+        asked,
+        None if key is None else key.decode("latin-1"),
+        kept_traceparent(call.headers.get(b"traceparent")),
     )
     job = verdict.job
     if verdict.created:
@@ -63,8 +67,29 @@ async def list_jobs(call: Call, _: None) -> Answer:
 
 async def get_job(call: Call, _: None) -> Answer:
     query: JobQuery = call.query
-    refuse_waiting(query)
+    if query.wait_seconds > 0:
+        return Answer(200, job_answer(await _ended(call, query.wait_seconds)))
     return Answer(200, job_answer(await call.services.queue.get(call.principal, call.id)))
+
+
+async def _ended(call: Call, seconds: float) -> Job:
+    """The job when it has ended or time is up; as it is when the server stops or the client has left."""
+    waiting, queue, principal = call.services.waiting, call.services.queue, call.principal
+    if not waiting.enter(principal.id):
+        if waiting.over.done():
+            return await queue.get(principal, call.id)
+        raise RateLimited("too many requests of this token wait already: ask again later", retry_after=1)
+    judge = call.services.judge(principal)
+    working = asyncio.ensure_future(queue.wait(principal, call.id, seconds, judge))
+    leaving = asyncio.ensure_future(call.disconnected())
+    ends: set[asyncio.Future[Any]] = {working, leaving, waiting.over}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else await queue.get(principal, call.id)
+    finally:
+        working.cancel()
+        leaving.cancel()
+        waiting.leave(principal.id)
 
 
 async def list_attempts(call: Call, _: None) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -17,8 +16,10 @@ _STYLE: Final = (
     "color:#1b1f24;background:#fff}code{font-family:ui-monospace,monospace;font-size:.95em}"
     "h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem}table{border-collapse:collapse;width:100%}"
     "td,th{text-align:left;vertical-align:top;padding:.4rem .8rem .4rem 0;border-bottom:1px solid #d8dee4}"
-    "a{color:#0b57d0}@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}"
-    "td,th{border-color:#30363d}a{color:#8ab4f8}}"
+    "a{color:#0b57d0}summary{cursor:pointer;padding:.4rem 0}summary span{color:#57606a}"
+    "details{border-bottom:1px solid #d8dee4}details[open]{padding-bottom:1rem}p{margin:.4rem 0}"
+    "@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}"
+    "td,th,details{border-color:#30363d}a{color:#8ab4f8}summary span{color:#9198a1}}"
 )
 _DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 PAGE_POLICY: Final = (
@@ -36,6 +37,10 @@ _ADVICE: Final = {
     "method-not-allowed": "The header Allow lists the methods of this path.",
     "conflict": "The present state does not allow this. Read it again, then decide.",
     "job-not-held": "The lease was lost or the job has ended. Drop the work and claim again.",
+    "job-ended": "There is nothing left to cancel. A failed or cancelled job can be replayed.",
+    "job-running": "Cancel it first, or wait until it has ended; then try again.",
+    "not-replayable": "Replay takes failed and cancelled jobs. For another run of this one, enqueue it anew.",
+    "name-taken": "Choose another name: names of tokens are never used again.",
     "too-large": "Send less: bodies hold up to 1 MiB, batches up to 32 MiB.",
     "unsupported-media-type": "Send Content-Type: application/json and no Content-Encoding.",
     "rate-limited": "Wait as long as the header Retry-After says, then go on more slowly.",
@@ -44,7 +49,8 @@ _ADVICE: Final = {
     "headers-too-large": "Send less in the headers: up to 32 KiB and 100 of them.",
     "internal": "This is a fault of the server. Report the request_id; its log has more.",
 }
-_PROBLEMS: Final = {code: kind for code, kind in BY_CODE.items() if kind is not StartError}
+PROBLEMS: Final = {code: kind for code, kind in BY_CODE.items() if kind is not StartError}
+"""Every error that is sent over HTTP, by its code."""
 
 
 async def home(_: Call, __: None) -> Answer:
@@ -52,42 +58,20 @@ async def home(_: Call, __: None) -> Answer:
 
 
 async def problem_page(call: Call, _: None) -> Answer:
-    kind = _PROBLEMS.get(call.name)
+    kind = PROBLEMS.get(call.name)
     if kind is None:
         raise NotFound("there is no such problem; /docs lists all")
     body = (
         f"<p>Status <code>{kind.status}</code>, code <code>{escape(kind.code)}</code></p>"
         f"<p>{escape(advice(kind))}</p><p><a href='/docs'>All calls and problems</a></p>"
     )
-    return Answer(200, _page(kind.title, body), media=HTML)
+    return Answer(200, page(kind.title, body), media=HTML)
 
 
 def advice(kind: type[RotaError]) -> str:
     """What to do about an error, in a sentence or two."""
     codes = [getattr(base, "code", "") for base in kind.__mro__]
     return next(_ADVICE[code] for code in codes if code in _ADVICE)
-
-
-def docs_page(routes: Sequence[Route]) -> bytes:
-    """The route table and the problems for people; programs read /openapi.json."""
-    parts = ["<p>The whole contract for programs: <a href='/openapi.json'>/openapi.json</a></p>"]
-    for tag in dict.fromkeys(route.tag for route in routes):
-        parts.append(f"<h2>{escape(tag)}</h2><table><tr><th>Call<th>What it does<th>Needs</tr>")
-        parts.extend(
-            f"<tr><td><code>{route.method} {escape(route.path)}</code>"
-            f"<td>{escape(route.summary)}<td>{escape(needs_in_words(route))}</tr>"
-            for route in routes
-            if route.tag == tag
-        )
-        parts.append("</table>")
-    parts.append("<h2>problems</h2><table><tr><th>Code<th>Status<th>Meaning</tr>")
-    parts.extend(
-        f"<tr><td><a href='/problems/{code}'><code>{code}</code></a>"
-        f"<td>{kind.status}<td>{escape(kind.title)}</tr>"
-        for code, kind in sorted(_PROBLEMS.items(), key=lambda entry: (entry[1].status, entry[0]))
-    )
-    parts.append("</table>")
-    return _page("Rota", "".join(parts))
 
 
 def needs_in_words(route: Route) -> str:
@@ -107,7 +91,8 @@ def static(body: bytes, media: bytes = JSON) -> Handler:
     return handler
 
 
-def _page(title: str, body: str) -> bytes:
+def page(title: str, body: str) -> bytes:
+    """A whole page with the body, in the style that ``PAGE_POLICY`` lets through."""
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
         f"<meta name=viewport content='width=device-width'><style>{_STYLE}</style>"

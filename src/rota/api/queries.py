@@ -15,6 +15,7 @@ from rota.domain.job import STATUSES
 from rota.errors import Forbidden, ValidationFailed
 from rota.services.fields import instant_of
 from rota.store.base import JobFilter
+from rota.wire_admin import ActionFilter
 
 MAX_ID: Final = 2**63 - 1
 Limit = Annotated[int, Meta(ge=1, le=200, description="How many items the answer may hold.")]
@@ -45,14 +46,16 @@ class JobsQuery(PageQuery, kw_only=True):
 
 
 class JobQuery(Query):
-    wait_seconds: Annotated[float, Meta(description="Not available yet.")] | None = None
+    wait_seconds: Annotated[
+        float, Meta(ge=0, le=60, description="Answer when the job has ended, or after so many seconds.")
+    ] = 0
 
 
 class EnqueueBatchQuery(Query):
     atomic: Annotated[bool, Meta(description="Store all jobs or none.")] = False
 
 
-def job_filter(query: JobsQuery, principal: Principal) -> JobFilter:
+def job_filter(query: JobsQuery | ActionFilter, principal: Principal) -> JobFilter:
     """What the list is narrowed to. Raises ValidationFailed; Forbidden for a search without detail:read."""
     for name in ("key", "tag"):
         if getattr(query, name) is not None:
@@ -68,12 +71,6 @@ def job_filter(query: JobsQuery, principal: Principal) -> JobFilter:
         created_after=_instant(query.created_after, "created_after"),
         created_before=_instant(query.created_before, "created_before"),
     )
-
-
-def refuse_waiting(query: JobQuery) -> None:
-    """Waiting for the end of a job is not built yet."""
-    if query.wait_seconds is not None:
-        raise not_yet("wait_seconds")
 
 
 def _instant(text: str | None, field: str) -> int | None:

@@ -21,7 +21,7 @@ Needs = tuple[frozenset[Scope], ...]
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of the route table. ``needs`` must name scopes unless the route is ``public``."""
 
-    method: Literal["GET", "PUT", "POST", "DELETE"]
+    method: Literal["GET", "PUT", "POST", "PATCH", "DELETE"]
     path: str
     """Literal, or with one variable segment in second place: ``/jobs/{id}/logs``."""
     handler: Handler

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from rota.api import batches, health, jobs, meta, tokens, types
+from rota.api import batches, health, jobs, management, meta, queues, types
+from rota.api.access_routes import ACCESS
 from rota.api.queries import EnqueueBatchQuery, JobQuery, JobsQuery, PageQuery
 from rota.api.route import BATCH_BODY_BYTES, Route, all_of, one_of
+from rota.api.worker_routes import WORKERS
 from rota.domain.access import Scope
 from rota.wire import (
     AttemptAnswer,
@@ -27,27 +29,31 @@ from rota.wire import (
     Items,
     JobAnswer,
     LogAnswer,
-    NewTokenAnswer,
     NoFields,
     Page,
     ReleaseRequest,
-    RotateRequest,
-    TokenAnswer,
-    TokenRequest,
     TypeAnswer,
     TypeRequest,
+)
+from rota.wire_admin import (
+    ActionAnswer,
+    ActionRequest,
+    ChangeRequest,
+    QueueAnswer,
+    QueueRequest,
+    QueueState,
 )
 
 _ENQUEUE: Final = one_of(Scope.JOBS_ENQUEUE)
 _WORK: Final = one_of(Scope.JOBS_WORK)
 _MANAGE: Final = one_of(Scope.JOBS_MANAGE)
+_READ_JOBS: Final = one_of(Scope.JOBS_READ)
 _SEE: Final = one_of(Scope.JOBS_READ, Scope.JOBS_ENQUEUE, Scope.JOBS_WORK)
 _DETAIL: Final = all_of(Scope.JOBS_READ, Scope.DETAIL_READ)
 _READ_TYPES: Final = one_of(
     Scope.TYPES_READ, Scope.JOBS_READ, Scope.JOBS_ENQUEUE, Scope.JOBS_WORK, Scope.JOBS_MANAGE
 )
 _WRITE_TYPES: Final = one_of(Scope.TYPES_WRITE)
-_TOKENS: Final = one_of(Scope.TOKENS_MANAGE)
 
 JOBS: Final = (
     Route(
@@ -221,6 +227,80 @@ JOBS: Final = (
     ),
 )
 
+MANAGEMENT: Final = (
+    Route(
+        method="PATCH",
+        path="/jobs/{id}",
+        handler=management.change_job,
+        summary="Give a pending job another priority or time",
+        tag="jobs",
+        needs=_MANAGE,
+        body=ChangeRequest,
+        answers={200: JobAnswer},
+    ),
+    Route(
+        method="DELETE",
+        path="/jobs/{id}",
+        handler=management.delete_job,
+        summary="Delete a job that has ended and whose idempotency key has expired",
+        tag="jobs",
+        needs=_MANAGE,
+        answers={204: None},
+    ),
+    Route(
+        method="POST",
+        path="/jobs/actions",
+        handler=management.act,
+        summary="Replay, cancel or delete all jobs that match a filter, up to 10,000 a call, or count them",
+        tag="jobs",
+        needs=_MANAGE,
+        body=ActionRequest,
+        answers={200: ActionAnswer},
+    ),
+)
+
+QUEUES: Final = (
+    Route(
+        method="GET",
+        path="/queues",
+        handler=queues.list_queues,
+        summary="List the queues within the token's range, with counts up to 10,000",
+        tag="queues",
+        needs=_READ_JOBS,
+        answers={200: Page[QueueState]},
+    ),
+    Route(
+        method="PUT",
+        path="/queues/{name}",
+        handler=queues.put_queue,
+        summary="Make a queue that jobs may be enqueued to, or change it",
+        tag="queues",
+        needs=_MANAGE,
+        body=QueueRequest,
+        answers={201: QueueAnswer, 200: QueueAnswer},
+    ),
+    Route(
+        method="POST",
+        path="/queues/{name}/pause",
+        handler=queues.pause_queue,
+        summary="Hand no more jobs of this queue out",
+        tag="queues",
+        needs=_MANAGE,
+        body=NoFields,
+        answers={200: QueueAnswer},
+    ),
+    Route(
+        method="POST",
+        path="/queues/{name}/resume",
+        handler=queues.resume_queue,
+        summary="Hand jobs of this queue out again",
+        tag="queues",
+        needs=_MANAGE,
+        body=NoFields,
+        answers={200: QueueAnswer},
+    ),
+)
+
 TYPES: Final = (
     Route(
         method="GET",
@@ -281,48 +361,6 @@ TYPES: Final = (
     ),
 )
 
-TOKENS: Final = (
-    Route(
-        method="POST",
-        path="/tokens",
-        handler=tokens.create_token,
-        summary="Make a token; its secret is in this answer only",
-        tag="tokens",
-        needs=_TOKENS,
-        body=TokenRequest,
-        answers={201: NewTokenAnswer},
-    ),
-    Route(
-        method="GET",
-        path="/tokens",
-        handler=tokens.list_tokens,
-        summary="List all tokens, newest first, without secrets",
-        tag="tokens",
-        needs=_TOKENS,
-        answers={200: Page[TokenAnswer]},
-    ),
-    Route(
-        method="POST",
-        path="/tokens/{key_id}/rotate",
-        handler=tokens.rotate_token,
-        summary="Give a token a new secret; it keeps name, id and rights",
-        tag="tokens",
-        needs=_TOKENS,
-        body=RotateRequest,
-        answers={200: NewTokenAnswer},
-    ),
-    Route(
-        method="POST",
-        path="/tokens/{key_id}/revoke",
-        handler=tokens.revoke_token,
-        summary="End a token for good and give back the jobs it holds",
-        tag="tokens",
-        needs=_TOKENS,
-        body=NoFields,
-        answers={200: TokenAnswer},
-    ),
-)
-
 OPEN: Final = (
     Route(
         method="GET",
@@ -344,6 +382,15 @@ OPEN: Final = (
     ),
     Route(
         method="GET",
+        path="/metrics",
+        handler=health.metrics,
+        summary="What the server has counted and how the queue is, in Prometheus' text format",
+        tag="server",
+        needs=one_of(Scope.METRICS_READ),
+        answers={200: str},
+    ),
+    Route(
+        method="GET",
         path="/problems/{code}",
         handler=meta.problem_page,
         summary="Explain the code of an error",
@@ -362,4 +409,6 @@ OPEN: Final = (
     ),
 )
 
-ROUTES: Final[tuple[Route, ...]] = JOBS + TYPES + TOKENS + OPEN
+ROUTES: Final[tuple[Route, ...]] = (
+    JOBS + MANAGEMENT + QUEUES + TYPES + WORKERS + ACCESS + OPEN
+)

@@ -11,12 +11,16 @@ async def create_token(call: Call, asked: TokenRequest) -> Answer:
 
 
 async def list_tokens(call: Call, _: None) -> Answer:
-    return Answer(200, Page(await call.services.tokens.list()))
+    return Answer(200, Page(await call.services.tokens.list(call.principal)))
 
 
 async def rotate_token(call: Call, asked: RotateRequest) -> Answer:
     rotated = await call.services.tokens.rotate(call.principal, call.name, asked.grace_seconds, call.actor)
     return Answer(200, rotated)
+
+
+async def resume_token(call: Call, _: NoFields) -> Answer:
+    return Answer(200, await call.services.tokens.resume(call.principal, call.name, call.actor))
 
 
 async def revoke_token(call: Call, _: NoFields) -> Answer:

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from rota.auth.failures import Failures
 from rota.auth.tokens import Pepper, key_id_of
@@ -100,7 +101,7 @@ class Authenticator:
         key_id = None if token is None else key_id_of(token)
         if token is None or key_id is None:
             self._failures.count(address)
-            raise _refusal(shown=authorization is not None)
+            raise _refusal(shown=authorization is not None, empty=token == "")
         entry = await self._entry(key_id.encode())
         if entry is None:
             self._pepper.dummy_compare(token)
@@ -252,11 +253,14 @@ class Authenticator:
 
 
 def _entry(record: TokenRecord, read_at: int, version: int) -> _Entry:
-    previous = None if record.previous_hash is None else _principal(record, record.previous_hash)
-    return _Entry(record, _principal(record, record.hash), previous, read_at, version)
+    previous = None
+    if record.previous_hash is not None:
+        ends = [end for end in (record.previous_until, record.expires_at) if end is not None]
+        previous = _principal(record, record.previous_hash, min(ends, default=None))
+    return _Entry(record, _principal(record, record.hash, record.expires_at), previous, read_at, version)
 
 
-def _principal(record: TokenRecord, credential: bytes) -> Principal:
+def _principal(record: TokenRecord, credential: bytes, expires_at: int | None) -> Principal:
     return Principal(
         id=record.id,
         name=record.name,
@@ -264,17 +268,24 @@ def _principal(record: TokenRecord, credential: bytes) -> Principal:
         key_id=record.key_id,
         rate_limit_per_minute=record.rate_limit_per_minute,
         credential=credential,
+        expires_at=expires_at,
     )
 
 
 def _holds(entry: _Entry, principal: Principal, now: int) -> bool:
     """Whether the token is as good and as wide as when ``principal`` was made from it."""
     record = entry.record
+    if record.suspended_at is not None:
+        return False
     if record.revoked_at is not None or (record.expires_at is not None and now >= record.expires_at):
         return False
     if principal is entry.principal or principal == entry.principal:
         return True
-    return principal == entry.previous and record.previous_until is not None and now < record.previous_until
+    if entry.previous is None or principal.credential != entry.previous.credential:
+        return False
+    # A rotation since then has given what was shown an earlier end.
+    same = replace(principal, expires_at=entry.previous.expires_at) == entry.previous
+    return same and record.previous_until is not None and now < record.previous_until
 
 
 def _unavailable() -> Unavailable:
@@ -288,13 +299,14 @@ def _bearer(authorization: bytes | None) -> str | None:
     return token.strip(b" ").decode("latin-1") if scheme.lower() == b"bearer" else None
 
 
-def _refusal(*, shown: bool) -> Unauthenticated:
+def _refusal(*, shown: bool, empty: bool = False) -> Unauthenticated:
     if not shown:
         return Unauthenticated(
             "send a token in the header Authorization: Bearer rota_…",
             headers={"WWW-Authenticate": 'Bearer realm="rota"'},
         )
+    wrong = "empty" if empty else "wrong, revoked or expired"
     return Unauthenticated(
-        "the token is wrong, revoked or expired: send a valid one as Authorization: Bearer rota_…",
+        f"the token is {wrong}: send a valid one as Authorization: Bearer rota_…",
         headers={"WWW-Authenticate": 'Bearer realm="rota", error="invalid_token"'},
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import shlex
 import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Generic, NamedTuple, TypeVar
-from urllib.parse import urlencode
 
 from cyclopts import Group, Parameter
 
@@ -23,11 +23,10 @@ from rota.cli.failures import Misuse, NextStep
 from rota.client.aio import AsyncClient
 from rota.client.protocol import DEFAULT_URL, Answer, Call, server_url
 from rota.errors import StartError, Unauthenticated, Unavailable, ValidationFailed
-from rota.host import DataLock, ServerFile, read_private
+from rota.host import ADMIN_FILE, DataLock, ServerFile, read_private
 
 T = TypeVar("T")
 
-ADMIN_FILE: Final = "admin.token"
 MOST_TOKEN_BYTES: Final = 4096
 TRIES: Final = 3
 """A person waits for the answer: a server that is away is reported within a second."""
@@ -84,6 +83,8 @@ def address_and_token(server: Server, environ: Mapping[str, str] = os.environ) -
     url = _checked(given or (local.url if local else DEFAULT_URL), server)
     if token:
         return url, token
+    if local is None and not given:
+        raise _no_server(told.data)
     if local is None or _checked(local.url, server) != url:
         raise NextStep(
             Unauthenticated(f"There is no token for {url}."),
@@ -123,10 +124,24 @@ def with_body(call: Call[T]) -> Call[Reply[T]]:
     return Call(call.method, call.path, read, call.body, call.again, call.repeatable, call.wait_seconds)
 
 
-def listing(path: str, **query: object) -> str:
-    """A path with those of its parameters that are given."""
-    asked = {name: str(value) for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(asked)}" if asked else path
+def own_token(server: Server, step: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise what to do, ``step``, when only the admin token would be left."""
+    if _token(server, environ) is None:
+        needed = "A worker needs a token of its own: --token-file, or ROTA_TOKEN."
+        raise NextStep(Unauthenticated(needed), step)
+
+
+def _no_server(data: Path) -> NextStep:
+    """What is missing when there is neither an address nor a token."""
+    shown = shlex.quote(str(data) if data.is_absolute() else f"./{data}")
+    start = "rota serve" if data == settings.DEFAULT_DATA else f"rota serve --data {shown}"
+    if data.is_dir():
+        return NextStep(Unavailable(f"No server is running on {shown}."), f"Start it with: {start}")
+    return NextStep(
+        Unavailable(f"There is no data folder {shown} here."),
+        f"Start a server with `{start}`, or name the data folder of one with --data or ROTA_DATA. "
+        "For a server elsewhere give --url, and a token with --token-file or ROTA_TOKEN.",
+    )
 
 
 def _token(server: Server, environ: Mapping[str, str]) -> str | None:

@@ -17,8 +17,8 @@ from rota.cli import output
 from rota.cli.connection import JsonFlag
 from rota.cli.failures import FAILED, OK
 from rota.cli.values import FLAG
-from rota.demo.access import ADMIN_FILE
 from rota.demo.run import Demo, Progress, Reporter, Summary
+from rota.host import ADMIN_FILE
 
 demo = App(
     name="demo",

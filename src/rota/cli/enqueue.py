@@ -17,6 +17,7 @@ from rota.cli.failures import Misuse, NextStep
 from rota.cli.values import DURATION, INSTANT
 from rota.client import calls
 from rota.client.jobs import JobSpec
+from rota.domain.names import NAME
 from rota.errors import ValidationFailed
 
 enqueue = App(
@@ -87,8 +88,8 @@ def enqueue_job(
         reply = ask(server, calls.enqueue(spec))
     except ValidationFailed as refused:
         if any(one.field == "type" for one in refused.errors):
-            step = f"`rota types list` shows the types; `rota types put {type}` adds this one."
-            raise NextStep(refused, step) from None
+            adds = f"; `rota types put {type}` declares this one" if NAME.fullmatch(type) else ""
+            raise NextStep(refused, f"`rota types list` shows the types{adds}.") from None
         raise
     if as_json:
         return output.document(reply.body)

@@ -1,25 +1,22 @@
-"""``rota jobs``: look at jobs, stop them, start them over."""
+"""``rota jobs``: look at jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 import msgspec
 from cyclopts import App
 
-from rota.cli import output
-from rota.cli.connection import JsonFlag, Reply, Server, ask, converse, listing, with_body
-from rota.cli.failures import FAILED, OK, next_step
+from rota.cli import actions, output
+from rota.cli.connection import JsonFlag, Server, ask, converse
 from rota.cli.values import INSTANT
 from rota.client import calls
 from rota.client.aio import AsyncClient
-from rota.client.answers import Page, reader
 from rota.client.jobs import AttemptInfo, JobInfo, LogInfo
-from rota.client.protocol import Call
-from rota.errors import Forbidden, RotaError
+from rota.errors import Forbidden
 
 jobs = App(
     name="jobs",
@@ -28,7 +25,8 @@ Examples:
 
   rota jobs list --status failed          the dead letters
   rota jobs show 17                       one job, its attempts and its log
-  rota jobs replay 17                     start a failed job over""",
+  rota jobs replay 17                     start a failed job over
+  rota jobs wait 17                       wait until it has ended""",
 )
 
 
@@ -75,43 +73,41 @@ def list_jobs(
     cursor
         Where the list before ended; it told you.
     """
-    path = listing(
-        "/jobs",
-        status=status,
-        type=type,
-        queue=queue,
-        q=text,
-        created_after=_text(created_after),
-        created_before=_text(created_before),
-        limit=limit,
-        cursor=cursor,
-    )
-    reply = ask(server, Call("GET", path, reader(Page[JobInfo])))
+    filters = {
+        "status": status,
+        "type": type,
+        "queue": queue,
+        "q": text,
+        "created_after": created_after,
+        "created_before": created_before,
+    }
+    reply = ask(server, calls.jobs(filters, limit, cursor))
     if as_json:
         return output.document(reply.body)
     if not reply.value.items:
-        narrowed = any((status, type, queue, text, created_after, created_before, cursor))
+        narrowed = any((*filters.values(), cursor))
         output.hint(
             "No job matches. `rota jobs list` without filters shows all that you may see."
             if narrowed
-            else "There are no jobs yet. Hand one in with: rota enqueue TYPE '{…}'"
+            else "There is no job that this token may see. Hand one in with: rota enqueue TYPE '{}'"
         )
         return None
     output.table(
-        ("ID", "TYPE", "QUEUE", "PRIORITY", "STATUS", "RETRIES", "CREATED", "WORKER"),
+        ("ID", "TYPE", "STATUS", "RETRIES", "CREATED", "QUEUE", "PRIORITY", "WORKER"),
         [
             (
                 str(job.id),
                 job.type,
-                job.queue,
-                job.priority,
-                job.status,
+                _status(job),
                 f"{job.retry_count}/{job.max_retries}",
                 output.ago(job.created_at),
+                job.queue,
+                job.priority,
                 job.worker_id or "–",
             )
             for job in reply.value.items
         ],
+        spare=("QUEUE", "PRIORITY"),
     )
     if reply.value.next_cursor is not None:
         output.hint(f"There are more: repeat the command with --cursor {reply.value.next_cursor}")
@@ -169,7 +165,20 @@ async def _whole(client: AsyncClient, id: int) -> tuple[JobInfo, Sequence[Attemp
     return job, attempts, lines
 
 
+def _is_ahead(job: JobInfo) -> bool:
+    """Whether a job waits for its time."""
+    return job.status == "pending" and job.run_at is not None and output.is_ahead(job.run_at)
+
+
+def _status(job: JobInfo) -> str:
+    if not _is_ahead(job):
+        return job.status
+    return f"pending ({'retry ' if job.retry_count else ''}{output.ago(job.run_at)})"
+
+
 def _show_job(job: JobInfo) -> None:
+    lease = output.moment(job.lease_expires_at)
+    next_try = job.retry_count > 0 and _is_ahead(job)
     stop = " (asked to stop)" if job.cancel_requested and job.finished_at is None else ""
     output.fields(
         (
@@ -180,9 +189,9 @@ def _show_job(job: JobInfo) -> None:
             ("priority", job.priority),
             ("retries", f"{job.retry_count} of {job.max_retries}"),
             ("created", output.moment(job.created_at)),
-            ("not before", output.moment(job.run_at)),
+            ("next try" if next_try else "not before", output.moment(job.run_at)),
             ("claimed", output.moment(job.claimed_at)),
-            ("lease until", output.moment(job.lease_expires_at)),
+            ("lease until", None if lease is None else f"{lease}, then another worker gets it"),
             ("finished", output.moment(job.finished_at)),
             ("worker", job.worker_id),
             ("timeout", None if job.timeout_seconds is None else f"{job.timeout_seconds:g} s"),
@@ -207,83 +216,42 @@ def _json_text(document: msgspec.Raw | None) -> str | None:
     return None if document is None else bytes(document).decode("utf-8", "backslashreplace")
 
 
-@jobs.command(
+jobs.command(
+    actions.cancel,
     name="cancel",
     help_epilogue="""\
 Examples:
 
   rota jobs cancel 17
-  rota jobs cancel 17 18 19""",
+  rota jobs cancel 17 18 19
+  rota jobs cancel --all-matching --type mail.send""",
 )
-def cancel(id: int, /, *more: int, server: Server = Server(), as_json: JsonFlag = False) -> int:
-    """Cancel jobs: a pending one at once, a running one as soon as its worker hears of it.
-
-    Parameters
-    ----------
-    id
-        The job's number; several may follow.
-    """
-    return _each(server, (id, *more), calls.cancel, _cancelled, as_json)
-
-
-@jobs.command(
+jobs.command(
+    actions.replay,
     name="replay",
     help_epilogue="""\
 Examples:
 
   rota jobs replay 17
-  rota jobs replay 17 18 19 --json""",
+  rota jobs replay 17 18 19 --json
+  rota jobs replay --all-matching --status failed --dry-run
+  rota jobs replay --all-matching --status failed --type mail.send --yes""",
 )
-def replay(id: int, /, *more: int, server: Server = Server(), as_json: JsonFlag = False) -> int:
-    """Start failed or cancelled jobs over, with all their retries.
+jobs.command(
+    actions.delete,
+    name="delete",
+    help_epilogue="""\
+Examples:
 
-    Parameters
-    ----------
-    id
-        The job's number; several may follow.
-    """
-    return _each(
-        server, (id, *more), calls.replay, lambda job: f"Job {job.id} is {job.status} again.", as_json
-    )
+  rota jobs delete 17
+  rota jobs delete --all-matching --status failed --type mail.send""",
+)
+jobs.command(
+    actions.wait,
+    name="wait",
+    help_epilogue="""\
+Examples:
 
-
-def _cancelled(job: JobInfo) -> str:
-    if job.status == "cancelled":
-        return f"Job {job.id} is cancelled."
-    return f"Job {job.id} is {job.status}; its worker has been asked to stop."
-
-
-def _each(
-    server: Server,
-    ids: Sequence[int],
-    call: Callable[[int], Call[JobInfo]],
-    done: Callable[[JobInfo], str],
-    as_json: bool,
-) -> int:
-    """Ask for each job in turn and go on after a refusal; failed when one was refused."""
-
-    async def all_of_them(client: AsyncClient) -> Sequence[tuple[int, Reply[JobInfo] | RotaError]]:
-        answers: list[tuple[int, Reply[JobInfo] | RotaError]] = []
-        for id in ids:
-            try:
-                reply = await client.send(with_body(call(id)))
-            except RotaError as refused:
-                answers.append((id, refused))
-            else:
-                answers.append((id, reply))
-        return answers
-
-    code = OK
-    for id, answer in converse(server, all_of_them):
-        if isinstance(answer, RotaError):
-            output.error(f"job {id}: {answer.detail}", next_step(answer))
-            code = FAILED
-        elif as_json:
-            output.document(answer.body)
-        else:
-            output.say(done(answer.value))
-    return code
-
-
-def _text(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+  rota jobs wait 17
+  rota jobs wait 17 18 --timeout 5m""",
+)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
+from typing import Final, Literal
 
 from rich import box
 from rich.console import Console
@@ -29,6 +30,9 @@ STATUS_STYLES = {
     "cancelled": "yellow",
     "paused": "yellow",
 }
+NUMBERS: Final = frozenset({"ID", "RETRIES"})
+UNBROKEN: Final = frozenset({"ID", "KEY ID", "TYPE", "STATUS", "STATE", "RETRIES", "CREATED"})
+"""Columns that are never folded, as long as the terminal has room for them."""
 _UNSEEN_IN_JSON = re.compile(r"[^\x20-\x7e\n\r\t]")
 
 
@@ -93,14 +97,26 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under headings; a column of that name is coloured by status, one of numbers is set right."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], spare: Sequence[str] = ()) -> None:
+    """Rows under headings; a column of that name is coloured by status, one of numbers is set right.
+
+    What one would copy is never broken. On a narrow terminal ``spare`` columns are left out, first to last.
+    """
+    lines = [[visible(text) for text in row] for row in rows]
+    widths = {
+        column: max(len(column), *(len(line[at]) for line in lines)) for at, column in enumerate(columns)
+    }
+    for column in spare:
+        if sum(widths.values()) + 2 * len(widths) > stdout().width:
+            del widths[column]
     shown = Table(box=box.SIMPLE_HEAD if stdout().is_terminal else None, pad_edge=False, header_style="bold")
-    for column in columns:
-        right = column in {"ID", "RETRIES"}
-        shown.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for row in rows:
-        shown.add_row(*(cell(text, column) for column, text in zip(columns, row, strict=True)))
+    for column in widths:
+        justify: Literal["left", "right"] = "right" if column in NUMBERS else "left"
+        shown.add_column(column, justify=justify, overflow="fold", no_wrap=column in UNBROKEN)
+    for line in lines:
+        shown.add_row(
+            *(cell(text, column) for column, text in zip(columns, line, strict=True) if column in widths)
+        )
     _show(shown)
 
 
@@ -128,6 +144,10 @@ def fields(pairs: Iterable[tuple[str, str | None]]) -> None:
     _show(shown)
 
 
+def is_ahead(at: datetime) -> bool:
+    return at.timestamp() * 1000 > SystemClock().now()
+
+
 def ago(at: datetime | None) -> str:
     """How long ago, or how soon, in its largest unit: ``5m ago``, ``in 2h``."""
     if at is None:
@@ -139,7 +159,7 @@ def ago(at: datetime | None) -> str:
     number, unit = next(
         (size / length, unit)
         for length, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-        if size >= length
+        if size >= 0.99 * length  # 59.9 minutes are an hour, not 60 minutes
     )
     return f"{number:.0f}{unit} ago" if seconds > 0 else f"in {number:.0f}{unit}"
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-from urllib.parse import quote
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import msgspec
 from cyclopts import App
 
 from rota.cli import output
 from rota.cli.connection import JsonFlag, Server, ask
 from rota.cli.values import DURATION, FLAG
 from rota.client import calls
-from rota.client.answers import reader
 from rota.client.jobs import TypeInfo
-from rota.client.protocol import Call
 from rota.domain.retry import Backoff
+from rota.errors import ValidationFailed
 
 types = App(
     name="types",
@@ -78,7 +78,7 @@ def show(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) 
     name
         The type's name, as `rota types list` shows it.
     """
-    reply = ask(server, Call("GET", f"/types/{quote(name, safe='')}", reader(TypeInfo)))
+    reply = ask(server, calls.type(name))
     if as_json:
         return output.document(reply.body)
     return _show(reply.value)
@@ -91,7 +91,8 @@ Examples:
 
   rota types put mail.send
   rota types put report.build --lease 5m --timeout 1h --max-retries 1
-  rota types put sync.pull --backoff fixed --backoff-base 30s""",
+  rota types put sync.pull --backoff fixed --backoff-base 30s
+  rota types put mail.send --schema mail.schema.json --idempotent""",
 )
 def put(
     name: str,
@@ -109,6 +110,8 @@ def put(
     lease: Annotated[float, DURATION] = 30.0,
     timeout: Annotated[float | None, DURATION] = None,
     max_payload_bytes: int = 65_536,
+    schema: Path | None = None,
+    idempotent: Annotated[bool, FLAG] = False,
     paused: Annotated[bool, FLAG] = False,
     server: Server = Server(),
     as_json: JsonFlag = False,
@@ -145,6 +148,10 @@ def put(
         How long one attempt may take; else there is no limit.
     max_payload_bytes
         The largest payload, at most 65,536.
+    schema
+        A file with the JSON Schema that payloads must fit.
+    idempotent
+        Running a job of it twice is the same as running it once.
     paused
         Take its jobs but hand none out.
     """
@@ -157,6 +164,8 @@ def put(
         lease_seconds=lease,
         timeout_seconds=timeout,
         max_payload_bytes=max_payload_bytes,
+        payload_schema=None if schema is None else _read_schema(schema),
+        idempotent=idempotent,
     )
     if paused:
         options["paused"] = True
@@ -164,7 +173,7 @@ def put(
     if as_json:
         return output.document(reply.body)
     output.say(f"The server takes jobs of type {reply.value.name}.")
-    return output.hint(f"Hand one in with: rota enqueue {reply.value.name} '{{…}}'")
+    return output.hint(f"Hand one in with: rota enqueue {reply.value.name} '{{}}'")
 
 
 @types.command(
@@ -231,6 +240,27 @@ def resume(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False
     return output.say(f"Jobs of type {name} are handed out again.")
 
 
+def _read_schema(path: Path) -> dict[str, Any]:
+    try:
+        schema = msgspec.json.decode(path.read_bytes())
+    except OSError as fault:
+        raise ValidationFailed(f"{path} cannot be read: {fault.strerror}") from None
+    except msgspec.DecodeError as fault:
+        raise ValidationFailed(f"{path} is no JSON: {fault}") from None
+    if not isinstance(schema, dict):
+        raise ValidationFailed(f"{path} holds no JSON Schema: it must be a JSON object")
+    return schema
+
+
+def _schema(one: TypeInfo) -> str:
+    if one.payload_schema is None:
+        return "none"
+    text = msgspec.json.encode(one.payload_schema).decode()
+    if one.payload_schema_disabled:
+        return f"switched off, because a check of it took over 10 ms: {text}"
+    return text
+
+
 def _show(one: TypeInfo) -> None:
     pause = one.backoff
     growth = {
@@ -250,6 +280,8 @@ def _show(one: TypeInfo) -> None:
             ("lease", f"{one.lease_seconds:g} s"),
             ("timeout", "none" if one.timeout_seconds is None else f"{one.timeout_seconds:g} s"),
             ("largest payload", f"{one.max_payload_bytes:,} bytes"),
+            ("idempotent", "yes" if one.idempotent else "no"),
+            ("payload schema", _schema(one)),
             ("created", output.moment(one.created_at)),
             ("changed", output.moment(one.updated_at)),
         )

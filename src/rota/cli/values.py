@@ -52,3 +52,6 @@ FLAG: Final = Parameter(negative="", show_default=False)
 """A switch that is off unless it is given."""
 NAMES: Final = Parameter(negative="", metavar="NAME")
 """A flag that may be repeated."""
+JSON: Final = Parameter(
+    name="--json", negative="", show_default=False, help="Print one JSON document and nothing else."
+)

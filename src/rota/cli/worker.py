@@ -11,12 +11,11 @@ import msgspec
 from cyclopts import App, Parameter
 
 from rota.cli import output
-from rota.cli.connection import Server, address_and_token
+from rota.cli.connection import Server, address_and_token, own_token
 from rota.cli.failures import NextStep
 from rota.cli.values import DURATION, FLAG, NAMES
 from rota.client import tasks
 from rota.client.worker import Worker
-from rota.clock import SystemClock
 from rota.errors import RotaError, StartError
 from rota.wire import instant
 
@@ -27,9 +26,11 @@ worker = App(
     help_epilogue="""\
 Examples:
 
-  rota worker my.tasks                         all tasks of my/tasks.py
-  rota worker my.tasks:mail --concurrency 50   one task or one collection of it
-  rota worker my.tasks --url https://rota.example.org --token-file worker.token
+  rota worker my.tasks --token-file mailer.token    all tasks of my/tasks.py
+  rota worker my.tasks:mail --concurrency 50        one task or one collection of it
+  rota worker my.tasks --url https://rota.example.org --token-file mailer.token
+
+It needs a token of its own, in a file or in ROTA_TOKEN; `rota tokens create` makes it.
 
 A task is a function with a decorator:
 
@@ -82,12 +83,15 @@ def run_worker(
     grace
         How long running jobs may go on after the worker was told to stop; else 30s.
     verbose
-        Log more.
+        Log the start and the end of each job too, not only failures.
     log_json
         Log one JSON object a line.
     """
     _configure_log(verbose, log_json)
     found = _load(module)
+    names = sorted(one.name for one in found)
+    types = " ".join(f"--types {name}" for name in names)
+    own_token(server, f"Make one with: rota tokens create NAME --preset worker {types} --out worker.token")
     url, token = address_and_token(server)
     made = Worker(
         url,
@@ -102,7 +106,7 @@ def run_worker(
         grace_seconds=grace,
         insecure_http=server.insecure_http,
     )
-    log.info("serving %s from %s", ", ".join(sorted(one.name for one in found)), url)
+    log.info("serving %s from %s", ", ".join(names), url)
     made.run()
 
 
@@ -121,15 +125,20 @@ def _load(module: str) -> tasks.Tasks:
 
 def _configure_log(verbose: bool, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else VisibleLines("%(levelname)-7s %(message)s"))
+    handler.setFormatter(JsonLines() if as_json else VisibleLines("%(instant)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("rota").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def _instant(record: logging.LogRecord) -> str:
+    return instant(int(record.created * 1000))
 
 
 class VisibleLines(logging.Formatter):
     """Log lines whose text, which may come from a payload, cannot act on the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
+        record.instant = _instant(record)
         return "\n".join(output.visible(line) for line in super().format(record).split("\n"))
 
 
@@ -138,7 +147,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "timestamp": instant(SystemClock().now()),
+            "timestamp": _instant(record),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Self, TypeVar, Unpack
 
-import httpx2
 from msgspec import UNSET
 
-from rota import __version__
-from rota.client import calls, work
+from rota.client import calls, management, work, workers
 from rota.client.answers import Page
 from rota.client.jobs import (
     AttemptInfo,
@@ -27,17 +24,8 @@ from rota.client.jobs import (
     TokenInfo,
     TypeInfo,
 )
-from rota.client.protocol import (
-    MOST_TRIES,
-    Answer,
-    Call,
-    Repeats,
-    Trouble,
-    bearer,
-    read,
-    server_url,
-    unanswered,
-)
+from rota.client.protocol import MOST_TRIES, Call, Repeats, read
+from rota.client.transport import AsyncHttpTransport, AsyncTransport
 from rota.errors import RotaError
 from rota.wire import OutcomeRequest, ProgressReport
 
@@ -50,7 +38,8 @@ class AsyncClient:
     ``url`` and ``token`` default to ``ROTA_URL`` and ``ROTA_TOKEN``. ``timeout`` (seconds) bounds each try.
     Broken connections and busy answers (429, 503) are repeated with growing pauses, up to ``tries`` times,
     where a repeat cannot do the work twice. Every method raises the RotaError that the server
-    answers with, and Unavailable when no answer comes.
+    answers with, and Unavailable when no answer comes. ``transport`` carries the calls instead of HTTP:
+    ``rota.Local`` brings its own.
     """
 
     def __init__(
@@ -61,26 +50,19 @@ class AsyncClient:
         timeout: float = 30.0,
         insecure_http: bool = False,
         tries: int = MOST_TRIES,
+        transport: AsyncTransport | None = None,
     ) -> None:
-        self.url = server_url(url, insecure_http=insecure_http)
-        self._timeout = timeout
+        self._transport = transport or AsyncHttpTransport(url, token, timeout, insecure_http)
         self._tries = tries
-        self._http = httpx2.AsyncClient(
-            headers={
-                "Authorization": bearer(token),
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                "User-Agent": f"rota-python/{__version__}",
-            },
-            # Loading the system's certificates takes longer than a call; plain HTTP needs none.
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.url.startswith("http:") else True,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=timeout,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0),
-        )
         self.types = Types(self)
+        self.queues = Queues(self)
         self.tokens = Tokens(self)
+        self.workers = Workers(self)
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._transport.where
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,38 +71,16 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._transport.close()
 
     async def send(self, call: Call[T]) -> T:
         """Send one call, again where that is safe and sensible, and read its answer."""
         repeats = Repeats(call, self._tries)
-        while True:
-            outcome = await self._exchange(call, repeats.body)
-            if isinstance(outcome, Answer) and outcome.status < 400:
-                return read(call, outcome)
-            delay = repeats.delay(outcome)
-            if delay is None:
-                if isinstance(outcome, Trouble):
-                    raise unanswered(outcome, self.url)
-                return read(call, outcome)
+        outcome = await self._transport.exchange(call, repeats.body)
+        while (delay := repeats.delay(outcome)) is not None:
             await asyncio.sleep(delay)
-
-    async def _exchange(self, call: Call[Any], body: bytes | None) -> Answer | Trouble:
-        try:
-            response = await self._http.request(
-                call.method,
-                self.url + call.path,
-                content=body,
-                headers={"Content-Type": "application/json"} if body is not None else None,
-                timeout=self._timeout + call.wait_seconds,
-            )
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
-            return Trouble.NOT_SENT
-        except httpx2.TimeoutException:
-            return Trouble.SILENT
-        except httpx2.TransportError:
-            return Trouble.BROKEN
-        return Answer(response.status_code, response.headers, response.content)
+            outcome = await self._transport.exchange(call, repeats.body)
+        return read(call, outcome, self._transport.where)
 
     # Producing
 
@@ -128,11 +88,7 @@ class AsyncClient:
         self, job: JobSpec | str, payload: Any = UNSET, **options: Unpack[JobOptions]
     ) -> JobInfo:
         """Store one job: a spec (``fn.job(…)``), or a type's name with its payload and options."""
-        if isinstance(job, str):
-            job = JobSpec(job, {} if payload is UNSET else payload, **options)
-        elif payload is not UNSET or options:
-            raise TypeError("payload and options belong to the spec when a spec is given")
-        return await self.send(calls.enqueue(job))
+        return await self.send(calls.enqueue(calls.spec_of(job, payload, options)))
 
     async def enqueue_many(
         self, jobs: Iterable[JobSpec], *, atomic: bool = False
@@ -143,14 +99,21 @@ class AsyncClient:
         raised). ``atomic`` stores all or raises; at most 5,000 jobs and 32 MiB then.
         """
         batches = calls.enqueue_batches(jobs, atomic=atomic)
-        if atomic:
-            batches = iter(list(batches))  # all are built, so a list too long is refused before any is sent
         return [entry for batch in batches for entry in await self.send(batch)]
 
     # Reading
 
     async def get(self, id: int) -> JobInfo:
         return await self.send(calls.job(id))
+
+    async def wait(self, id: int, timeout: float | None = None) -> JobInfo:
+        """The job when it has ended; after ``timeout`` seconds (None: however long) as it is then."""
+        until = float("inf") if timeout is None else asyncio.get_running_loop().time() + timeout
+        while True:
+            left = max(0.0, min(until - asyncio.get_running_loop().time(), management.LONGEST_WAIT_SECONDS))
+            job = await self.send(management.ended(id, left))
+            if job.finished_at is not None or asyncio.get_running_loop().time() >= until:
+                return job
 
     async def list(
         self, *, page_size: int | None = None, **filters: Unpack[calls.JobFilters]
@@ -226,7 +189,32 @@ class AsyncClient:
         """Start a failed or cancelled job over."""
         return await self.send(calls.replay(id))
 
+    async def change(self, id: int, **options: Unpack[management.ChangeOptions]) -> JobInfo:
+        """Give a pending job another priority, or another time (``run_at`` None: as soon as possible)."""
+        return await self.send(management.change(id, options))
+
+    async def act(
+        self,
+        action: management.Action,
+        *,
+        dry_run: bool,
+        everything: bool = False,
+        **filters: Unpack[calls.JobFilters],
+    ) -> management.ActionInfo:
+        """Replay, cancel or delete all jobs that match, in as many requests as it takes; or count them.
+
+        Without filters ``everything`` must be true: it is about all jobs that the token sees.
+        """
+        total = await self.send(management.act(action, dict(filters), dry_run=dry_run, everything=everything))
+        while (cursor := total.next_cursor) is not None:
+            call = management.act(
+                action, dict(filters), dry_run=dry_run, everything=everything, cursor=cursor
+            )
+            total = total.and_then(await self.send(call), dry_run=dry_run)
+        return total
+
     async def delete(self, id: int) -> None:
+        """Delete a job that has ended and whose idempotency key, if it has one, is a day old."""
         await self.send(calls.delete(id))
 
     async def _pages(self, page: Callable[[str | None], Call[Page[T]]]) -> AsyncIterator[T]:
@@ -264,6 +252,28 @@ class Types:
         return await self._client.send(calls.pause_type(name, False))
 
 
+class Queues:
+    """The queues of the server: ``client.queues``."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def list(self) -> builtins.list[management.QueueCounts]:
+        """Each with its ready, delayed and running jobs."""
+        return [one async for one in self._client._pages(management.queues)]
+
+    async def put(self, name: str, *, paused: bool | None = None) -> management.QueueInfo:
+        """Make a queue that jobs may be enqueued to; ``paused`` None leaves that as it is."""
+        return await self._client.send(management.put_queue(name, paused))
+
+    async def pause(self, name: str) -> management.QueueInfo:
+        """Hand out no more jobs of this queue until it is resumed."""
+        return await self._client.send(management.pause_queue(name, True))
+
+    async def resume(self, name: str) -> management.QueueInfo:
+        return await self._client.send(management.pause_queue(name, False))
+
+
 class Tokens:
     """The tokens of the server: ``client.tokens``."""
 
@@ -284,3 +294,22 @@ class Tokens:
     async def rotate(self, key_id: str, *, grace_seconds: float = 0) -> NewToken:
         """Give a token a new secret; the old one works for ``grace_seconds`` more."""
         return await self._client.send(calls.rotate_token(key_id, grace_seconds))
+
+
+class Workers:
+    """The workers that have announced themselves: ``client.workers``."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def list(self) -> builtins.list[workers.WorkerInfo]:
+        """Those of the last day, the newest first."""
+        return [one async for one in self._client._pages(workers.workers)]
+
+    async def drain(self, id: int) -> workers.WorkerInfo:
+        """Ask a worker to end its jobs, take no more and stop; it learns of it within half a minute."""
+        return await self._client.send(workers.drain(id))
+
+    async def handlers(self) -> builtins.list[workers.HandlerInfo]:
+        """What they run, by name."""
+        return [one async for one in self._client._pages(workers.handlers)]

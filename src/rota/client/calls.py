@@ -8,20 +8,24 @@ from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
+from rota.client import documents
 from rota.client.answers import Page, item_error, items_reader, reader
 from rota.client.jobs import (
     AttemptInfo,
     HealthInfo,
     JobInfo,
+    JobOptions,
     JobSpec,
     LogInfo,
     NewToken,
     TokenInfo,
     TypeInfo,
+    known_options,
 )
 from rota.client.protocol import Answer, Call
+from rota.client.tracing import current_traceparent
 from rota.domain.retry import Backoff
 from rota.errors import RotaError, ValidationFailed
 from rota.wire import (
@@ -62,6 +66,8 @@ class TypeOptions(TypedDict, total=False):
     lease_seconds: float
     timeout_seconds: float | None
     max_payload_bytes: int
+    payload_schema: dict[str, Any] | None
+    idempotent: bool
     paused: bool
 
 
@@ -109,8 +115,20 @@ def _nothing(_: Answer) -> None:
 # --- enqueue --------------------------------------------------------------------------------------
 
 
+def spec_of(job: JobSpec | str, payload: Any, options: JobOptions) -> JobSpec:
+    """The job that an ``enqueue`` means; ``payload`` is UNSET when none was given."""
+    if isinstance(job, str):
+        return JobSpec(job, {} if payload is UNSET else payload, **known_options(options))
+    if payload is not UNSET:
+        raise TypeError("the spec holds the payload already")
+    if options:
+        given = ", ".join(f"{name}=…" for name in known_options(options))
+        raise TypeError(f"options belong to the spec: fn.options({given}).job(…), or JobSpec(…, {given})")
+    return job
+
+
 def enqueue(spec: JobSpec) -> Call[JobInfo]:
-    return Call("POST", "/jobs", _enqueued, spec.body())
+    return Call("POST", "/jobs", _enqueued, spec.body(), traceparent=current_traceparent())
 
 
 def _enqueued(answer: Answer) -> JobInfo:
@@ -132,14 +150,18 @@ def enqueue_batches(
     """As many calls as the jobs need: at most 5,000 jobs and 32 MiB each.
 
     An answer has one entry per job, in order: the job, or the error it was refused with. ``atomic`` stores
-    all or raises; then everything must fit into one call, else ValidationFailed.
+    all or raises; then everything must fit into one call, else ValidationFailed before any is sent.
     """
     path = "/jobs/batch?atomic=true" if atomic else "/jobs/batch"
-    for number, bodies in enumerate(_batches(specs)):
-        if atomic and number:
+    batches = _batches(specs)
+    if atomic:
+        batches = iter(whole := list(batches))
+        if len(whole) > 1:
             message = f"an atomic batch holds at most {MOST_JOBS_PER_BATCH:,} jobs and 32 MiB"
             raise ValidationFailed.of("jobs", "too-many", message)
-        yield Call("POST", path, _batch_answer, b'{"jobs":[' + b",".join(bodies) + b"]}")
+    for bodies in batches:
+        body = b'{"jobs":[' + b",".join(bodies) + b"]}"
+        yield Call("POST", path, _batch_answer, body, traceparent=current_traceparent())
 
 
 def _batches(specs: Iterable[JobSpec]) -> Iterator[list[bytes]]:
@@ -173,18 +195,19 @@ def job(id: int) -> Call[JobInfo]:
 
 
 def jobs(filters: Mapping[str, object], limit: int | None, cursor: str | None) -> Call[Page[JobInfo]]:
-    return Call("GET", _listing("/jobs", {**filters, "limit": limit}, cursor), _read_jobs)
+    return Call("GET", listing("/jobs", {**filters, "limit": limit}, cursor), _read_jobs)
 
 
 def attempts(id: int, cursor: str | None) -> Call[Page[AttemptInfo]]:
-    return Call("GET", _listing(f"/jobs/{id}/attempts", {}, cursor), _read_attempts)
+    return Call("GET", listing(f"/jobs/{id}/attempts", {}, cursor), _read_attempts)
 
 
 def logs(id: int, cursor: str | None) -> Call[Page[LogInfo]]:
-    return Call("GET", _listing(f"/jobs/{id}/logs", {}, cursor), _read_logs)
+    return Call("GET", listing(f"/jobs/{id}/logs", {}, cursor), _read_logs)
 
 
-def _listing(path: str, query: Mapping[str, object], cursor: str | None) -> str:
+def listing(path: str, query: Mapping[str, object], cursor: str | None) -> str:
+    """A path with those of its parameters that are given. Raises ValidationFailed for a local time."""
     asked: dict[str, str] = {}
     for name, value in {**query, "cursor": cursor}.items():
         if isinstance(value, datetime):
@@ -217,11 +240,18 @@ def _type_path(name: str) -> str:
 
 
 def types(cursor: str | None) -> Call[Page[TypeInfo]]:
-    return Call("GET", _listing("/types", {}, cursor), _read_types)
+    return Call("GET", listing("/types", {}, cursor), _read_types)
+
+
+def type(name: str) -> Call[TypeInfo]:
+    return Call("GET", _type_path(name), _read_type)
 
 
 def put_type(name: str, options: TypeOptions) -> Call[TypeInfo]:
-    return Call("PUT", _type_path(name), _read_type, _encode(TypeRequest(**options)))
+    fields: dict[str, Any] = dict(options)
+    if "payload_schema" in fields:
+        fields["payload_schema"] = Raw(documents.encode(fields["payload_schema"], "payload_schema"))
+    return Call("PUT", _type_path(name), _read_type, _encode(TypeRequest(**fields)))
 
 
 def delete_type(name: str) -> Call[None]:
@@ -237,7 +267,7 @@ def _token_path(key_id: str) -> str:
 
 
 def tokens(cursor: str | None) -> Call[Page[TokenInfo]]:
-    return Call("GET", _listing("/tokens", {}, cursor), _read_tokens)
+    return Call("GET", listing("/tokens", {}, cursor), _read_tokens)
 
 
 def create_token(name: str, options: TokenOptions) -> Call[NewToken]:
@@ -253,6 +283,10 @@ def create_token(name: str, options: TokenOptions) -> Call[NewToken]:
 
 def revoke_token(key_id: str) -> Call[TokenInfo]:
     return Call("POST", f"{_token_path(key_id)}/revoke", _read_token, repeatable=False)
+
+
+def resume_token(key_id: str) -> Call[TokenInfo]:
+    return Call("POST", f"{_token_path(key_id)}/resume", _read_token, repeatable=True)
 
 
 def rotate_token(key_id: str, grace_seconds: float) -> Call[NewToken]:

@@ -47,6 +47,9 @@ class Claimed(msgspec.Struct):
     payload: Raw = Raw(b"{}")
     timeout_seconds: float | None = None
     retry_count: int = 0
+    queue: str = "default"
+    max_retries: int = 0
+    traceparent: str | None = None
 
 
 _read = items_reader(Claimed)
@@ -174,5 +177,8 @@ class Claimer:
             one.retry_count,
             time.monotonic(),
             self._said,
+            one.queue,
+            one.max_retries,
+            one.traceparent,
         )
         return job

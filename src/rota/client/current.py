@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from threading import Lock
-from typing import Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
+import msgspec
 from msgspec import Raw
 
 from rota.domain.job import MAX_DELAY_SECONDS, MAX_LOG_BYTES, MAX_LOG_BYTES_PER_ATTEMPT
@@ -104,7 +105,9 @@ class HeldJob:
         "id",
         "lease_seconds",
         "lease_token",
+        "max_retries",
         "payload",
+        "queue",
         "report",
         "retry_count",
         "said",
@@ -112,6 +115,7 @@ class HeldJob:
         "started",
         "stop",
         "timeout_seconds",
+        "traceparent",
         "type",
     )
 
@@ -127,6 +131,9 @@ class HeldJob:
         retry_count: int,
         claimed_at: float,
         said: Callable[[HeldJob], None],
+        queue: str = "default",
+        max_retries: int = 0,
+        traceparent: str | None = None,
     ) -> None:
         self.id = id
         self.type = type
@@ -136,6 +143,9 @@ class HeldJob:
         self.heartbeat_seconds = heartbeat_seconds
         self.timeout_seconds = timeout_seconds
         self.retry_count = retry_count
+        self.queue = queue
+        self.max_retries = max_retries
+        self.traceparent = traceparent
         self.claimed_at = claimed_at
         self.beat_due = claimed_at + heartbeat_seconds
         self.beaten = False  # a heartbeat has said that the handler has started
@@ -152,7 +162,11 @@ enter: Final = _current.set
 
 
 class CurrentJob:
-    """The job whose handler is running. Its methods may be called from any thread."""
+    """The job whose handler is running. Its methods may be called from any thread.
+
+    ``current_job()`` finds it in the handler, in the coroutines that it starts and in
+    ``asyncio.to_thread``; hand the object itself to threads that you start.
+    """
 
     def __init__(self, held: HeldJob) -> None:
         self._held = held
@@ -164,6 +178,20 @@ class CurrentJob:
     @property
     def type(self) -> str:
         return self._held.type
+
+    @property
+    def queue(self) -> str:
+        return self._held.queue
+
+    @property
+    def payload(self) -> Any:
+        """The payload as JSON has it, before the annotations; decoded at each access."""
+        return msgspec.json.decode(self._held.payload)
+
+    @property
+    def max_retries(self) -> int:
+        """How many further attempts follow the first when it fails."""
+        return self._held.max_retries
 
     @property
     def retry_count(self) -> int:
@@ -184,6 +212,10 @@ class CurrentJob:
         """Raise JobCancelled when the handler shall stop. Sync handlers call it between steps."""
         if self._held.stop is not None:
             raise JobCancelled(self._held.stop)
+
+    def snooze(self, seconds: float) -> NoReturn:
+        """End this attempt uncounted, due again after so many seconds. Raises Snooze: let it pass."""
+        raise Snooze(seconds)
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far the job is. Sent soon; of several in a short time only the last is."""

@@ -6,6 +6,7 @@ import math
 import os
 import uuid
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -38,6 +39,18 @@ class JobOptions(TypedDict, total=False):
     idempotency_key: str
     timeout_seconds: float
     request_uid: uuid.UUID
+
+
+def known_options(options: JobOptions) -> JobOptions:
+    """The options, or a TypeError that says which name was meant."""
+    known = tuple(JobOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            longer = [one for one in known if len(name) > 2 and name in one]
+            near = longer or get_close_matches(name, known, 1, 0.5)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise TypeError(f"a job has no option {name!r}: {meant}")
+    return options
 
 
 class JobSpec(msgspec.Struct, omit_defaults=True, gc=False):
@@ -139,6 +152,8 @@ class ClaimedJob(JobInfo, frozen=True, kw_only=True):
     lease_seconds: float
     heartbeat_seconds: float
     """How often to send a heartbeat: a third of the lease."""
+    traceparent: str | None = None
+    """The span in which it was enqueued, as W3C Trace Context writes it."""
 
 
 class HeartbeatInfo(msgspec.Struct, frozen=True):
@@ -176,6 +191,10 @@ class TypeInfo(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     timeout_seconds: float | None
     max_payload_bytes: int
+    payload_schema: dict[str, Any] | None = None
+    payload_schema_disabled: bool = False
+    """A check took over 10 ms: payloads are taken unchecked until the type is changed."""
+    idempotent: bool = False
     paused: bool
     created_at: datetime
     updated_at: datetime
@@ -198,6 +217,7 @@ class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit_per_minute: int | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    suspended_at: datetime | None = None
     last_used_at: datetime | None = None
     created_at: datetime
     created_by: str | None = None

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from rota.client import calls, work
+from rota.client import attempt_log, calls, work
 from rota.client.aio import AsyncClient
 from rota.client.current import HeldJob
 from rota.client.protocol import FIRST_DELAY_SECONDS, backoff
@@ -48,11 +48,12 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._endings)
 
-    def put(self, job: HeldJob, outcome: OutcomeRequest) -> None:
-        """Report how the attempt at a job ended; only its first ending counts."""
+    def put(self, job: HeldJob, outcome: OutcomeRequest, cause: BaseException | None = None) -> None:
+        """Report how the attempt at a job ended, and what was raised; only its first ending counts."""
         if job.settled:
             return
         job.settled = True
+        attempt_log.ended(job, outcome, cause)
         self._endings.append((job, outcome))
         self._empty.clear()
         self._filled.set()
@@ -123,10 +124,11 @@ class Outbox:
             return
         if outcome.outcome == "complete" and why.status in {413, 422}:
             failed = failure(job, f"{NOT_STORABLE}: {why}", retryable=False)
+            attempt_log.ended(job, failed, None)
             self._endings.append((job, failed))
             return
         if not isinstance(why, Conflict):
-            log.error("the end of job %d was refused, its lease will run out: %s", job.id, why)
+            log.error("the end of job %d was refused; another worker will get the job: %s", job.id, why)
         self._forget(job)
 
     def _forget(self, job: HeldJob) -> None:

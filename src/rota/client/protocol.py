@@ -22,20 +22,12 @@ import msgspec
 
 from rota.errors import (
     BY_CODE,
-    Conflict,
+    BY_STATUS,
     FieldError,
-    Forbidden,
     InternalError,
-    Malformed,
-    MethodNotAllowed,
-    NotFound,
-    RateLimited,
-    RequestTimeout,
     RotaError,
-    TooLarge,
     Unauthenticated,
     Unavailable,
-    UnsupportedMediaType,
     ValidationFailed,
 )
 from rota.wire import Problem
@@ -51,23 +43,7 @@ LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _PROBLEMS: Final = "/problems/"
-_BY_STATUS: Final[Mapping[int, type[RotaError]]] = {
-    400: Malformed,
-    401: Unauthenticated,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    408: RequestTimeout,
-    409: Conflict,
-    413: TooLarge,
-    415: UnsupportedMediaType,
-    422: ValidationFailed,
-    429: RateLimited,
-    500: InternalError,
-    502: Unavailable,
-    503: Unavailable,
-    504: Unavailable,
-}
+_BY_STATUS: Final[Mapping[int, type[RotaError]]] = {**BY_STATUS, 502: Unavailable, 504: Unavailable}
 
 
 class Answer(NamedTuple):
@@ -100,19 +76,26 @@ class Call(Generic[T]):
     """Whether doing it twice is the same as doing it once."""
     wait_seconds: float = 0.0
     """How much longer than usual the answer may take: a long poll."""
+    traceparent: str | None = None
+    """The span that the jobs of an enqueue belong to."""
 
 
-def read(call: Call[T], answer: Answer) -> T:
-    """The value of a successful answer. Raises the RotaError that the server answered with."""
-    if 200 <= answer.status < 300:
+def read(call: Call[T], outcome: Answer | Trouble, where: str = "") -> T:
+    """The value of a successful answer. Raises the RotaError that was answered, or Unavailable for none.
+
+    ``where`` is what the call was sent to, for that message.
+    """
+    if isinstance(outcome, Trouble):
+        raise Unavailable(f"{where}: {outcome.value}. Check ROTA_URL and that the server is running.")
+    if 200 <= outcome.status < 300:
         try:
-            return call.read(answer)
+            return call.read(outcome)
         except (msgspec.DecodeError, RecursionError) as fault:
             raise InternalError(
                 "The answer cannot be read. Check that the address is a Rota server's and that client and "
                 f"server are of the same release: {fault}"
             ) from None
-    raise error_of(answer)
+    raise error_of(outcome)
 
 
 def error_of(answer: Answer) -> RotaError:
@@ -155,11 +138,6 @@ def retry_after(answer: Answer) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def unanswered(trouble: Trouble, url: str) -> Unavailable:
-    """The error of a call to which no answer came."""
-    return Unavailable(f"{url}: {trouble.value}. Check ROTA_URL and that the server is running.")
-
-
 def backoff(n: int, dice: float) -> float:
     """Seconds before the (n+1)-th repeat: doubling from 0.1 to 5, the upper half of it by chance."""
     ceiling = min(FIRST_DELAY_SECONDS * 2.0 ** min(n, 16), LONGEST_DELAY_SECONDS)
@@ -167,7 +145,7 @@ def backoff(n: int, dice: float) -> float:
 
 
 class Repeats:
-    """Decides, failure by failure, whether one call is sent again and after how long."""
+    """Decides, outcome by outcome, whether one call is sent again and after how long."""
 
     def __init__(
         self, call: Call[Any], tries: int = MOST_TRIES, dice: Callable[[], float] = random.random
@@ -177,15 +155,15 @@ class Repeats:
         self._dice = dice
         self._failures = 0
 
-    def delay(self, failure: Answer | Trouble) -> float | None:
-        """Seconds to wait before the call is sent again; None when it must not be or was often enough."""
-        if not self._safe(failure):
+    def delay(self, outcome: Answer | Trouble) -> float | None:
+        """Seconds to wait before the call is sent again; None when it is good, final or was often enough."""
+        if not self._safe(outcome):
             return None
         self._failures += 1
         if self._failures >= self._tries:
             return None
         seconds = backoff(self._failures - 1, self._dice())
-        asked = retry_after(failure) if isinstance(failure, Answer) else None
+        asked = retry_after(outcome) if isinstance(outcome, Answer) else None
         if asked is None:
             return seconds
         return None if asked > LONGEST_RETRY_AFTER_SECONDS else max(seconds, asked)

@@ -9,31 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import time
-import traceback
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
-from msgspec import Raw
-
-from rota.client import documents
-from rota.client.current import Fail, HeldJob, JobCancelled, Retry, Snooze, Stop, enter
+from rota.client import attempt_log
+from rota.client.current import HeldJob, Stop
+from rota.client.endings import call, called, completed, failed
 from rota.client.heartbeats import Heart
-from rota.client.outbox import NOT_STORABLE, Outbox, failure, released
-from rota.client.tasks import BadPayload, Task, Tasks
+from rota.client.outbox import Outbox, failure
+from rota.client.tasks import Tasks
 from rota.client.threads import HandlerThreads
-from rota.errors import ValidationFailed
-from rota.wire import OutcomeRequest
-
-log = logging.getLogger("rota.worker")
 
 TURN_SECONDS: Final = 0.005
 """How long slots run handlers that never wait before the loop gets a turn for its other work."""
-MOST_ERROR_CHARACTERS: Final = 16_384
-"""More than the server keeps: it cleans the text first and cuts it then, so no secret is cut in half."""
 MEAN_WEIGHT: Final = 0.05
 CLOSE_SECONDS: Final = 1.0
 
@@ -118,6 +109,7 @@ class Slots:
                 await idle
                 continue
             job.started = True
+            attempt_log.started(job)
             self.running.add(job)
             self._moved()
             began = time.monotonic()
@@ -146,30 +138,31 @@ class Slots:
             if task.is_async:
                 slot.job = job
                 try:
-                    answer = await stepped(_called(task, job), context, self._suspending)
+                    answer = await stepped(called(task, job), context, self._suspending)
                 finally:
                     slot.job = None
             else:
                 self._suspending()
-                answer = await self._threads.run(lambda: context.run(_call, task, job))
-            ending = _completed(job, answer)
+                answer = await self._threads.run(lambda: context.run(call, task, job))
+            cause: BaseException | None = None
+            ending = completed(job, answer)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # whatever a handler raises is its outcome
             if isinstance(error, asyncio.CancelledError) and job.stop is None and slot.task.cancelling():
                 raise  # the slot itself is ended
-            ending = _failed(job, error)
+            ending, cause = failed(job, error), error
         finally:
             if timer is not None:
                 timer.cancel()
         while slot.task.cancelling():
             slot.task.uncancel()
         if job.stop == "timeout":
-            ending = failure(job, "timeout")
+            ending, cause = failure(job, "timeout"), None
         if job.report and job.stop != "lost":
             await self.heart.flush(job)
         if job.stop != "lost":
-            self._outbox.put(job, ending)
+            self._outbox.put(job, ending, cause)
 
     def _suspending(self) -> None:
         if self._waiting:
@@ -205,59 +198,7 @@ def stepped(
         return end.value
 
 
-async def _called(task: Task[..., Any], job: HeldJob) -> Any:
-    enter(job)
-    return await task.function(**task.arguments(job.payload))
-
-
-def _call(task: Task[..., Any], job: HeldJob) -> Any:
-    enter(job)
-    return task.function(**task.arguments(job.payload))
-
-
 def _shorter(one: float | None, other: float | None) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def _completed(job: HeldJob, answer: Any) -> OutcomeRequest:
-    if answer is None:
-        return OutcomeRequest(job.id, job.lease_token, "complete")
-    try:
-        text = documents.encode(answer, "result")
-    except ValidationFailed as fault:
-        return failure(job, f"{NOT_STORABLE}: {fault}", retryable=False)
-    return OutcomeRequest(job.id, job.lease_token, "complete", result=Raw(text))
-
-
-def _failed(job: HeldJob, error: BaseException) -> OutcomeRequest:
-    match error:
-        case Snooze():
-            return released(job, started=True, snooze_seconds=error.seconds)
-        case Retry():
-            return failure(job, f"Retry: {_said(error)}".rstrip(": "), retry_in_seconds=error.after)
-        case Fail():
-            return failure(job, _said(error) or "Fail", retryable=False)
-        case BadPayload():
-            return failure(job, f"bad-payload: {_said(error)}", retryable=False)
-        case asyncio.CancelledError() | JobCancelled() if job.stop == "cancelled":
-            return failure(job, "cancelled", retryable=False)
-    if job.stop is None:
-        log.warning("job %d (%s) failed\n%s", job.id, job.type, _trace(error))
-    text = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
-    return failure(job, text[:MOST_ERROR_CHARACTERS])
-
-
-def _trace(error: BaseException) -> str:
-    try:
-        return documents.plain("".join(traceback.format_exception(error)).rstrip())
-    except Exception:  # a log line is not worth a slot
-        return _said(error)
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # an exception whose own text fails still ends the attempt
-        return "(its text cannot be read)"

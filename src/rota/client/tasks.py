@@ -3,7 +3,8 @@
     @task(max_retries=5)
     async def send_mail(to: str, subject: str) -> None: ...
 
-    await send_mail.enqueue(client, to="ada@example.com", subject="Hello")   # a job
+    await send_mail.enqueue(client, to="ada@example.com", subject="Hello")   # a job; no await with a Client
+    await send_mail.options(delay_seconds=60).enqueue(client, to="ada@example.com", subject="Hello")
     await send_mail(to="ada@example.com", subject="Hello")                    # an ordinary call
 
 The payload is a JSON object of the arguments by name, checked by the function's annotations before
@@ -16,7 +17,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import cached_property, update_wrapper
 from pathlib import Path
 from types import ModuleType
@@ -35,16 +36,20 @@ from typing import (
 
 import msgspec
 
-from rota.client.jobs import JobInfo, JobSpec
+from rota.client import models
+from rota.client.jobs import JobInfo, JobOptions, JobSpec, known_options
+from rota.domain.names import NAME
 from rota.errors import StartError
 
 if TYPE_CHECKING:
     from rota.client.aio import AsyncClient
+    from rota.client.client import Client
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_INNER_PATH: Final = re.compile(r" - at `([^`]*)` - at `(\$[^`]*)`$")
+"""A model tells the fault's path within itself; msgspec adds that of the model."""
 _UNNAMED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
 
 
@@ -82,7 +87,7 @@ class Task(Generic[P, R]):
         """
         self.function = function
         self.name: str = name or getattr(function, "__name__", "") or ""
-        if not _NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name):
             raise ValueError(
                 f"{self.name!r} cannot name a type of jobs: give a name= of at most 64 characters from "
                 "a-z, 0-9, '.', '_' and '-'"
@@ -124,36 +129,71 @@ class Task(Generic[P, R]):
             timeout_seconds=self.timeout,
         )
 
-    async def enqueue(self, client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> JobInfo:
-        """Store a job that calls the function with these arguments."""
-        return await client.enqueue(self.job(*args, **kwargs))
+    @overload
+    def enqueue(self, client: Client, /, *args: P.args, **kwargs: P.kwargs) -> JobInfo: ...
+
+    @overload
+    def enqueue(
+        self, client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, JobInfo]: ...
+
+    def enqueue(self, client: Client | AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Store a job that calls the function with these arguments; ``await`` it with an AsyncClient."""
+        return client.enqueue(self.job(*args, **kwargs))
+
+    def options(self, **options: Unpack[JobOptions]) -> TaskWithOptions[P]:
+        """The task with options for what is enqueued through it: ``fn.options(delay_seconds=60).enqueue(…)``.
+
+        They go before those of ``@task``. Raises TypeError for a name that is no option.
+        """
+        return TaskWithOptions(self, known_options(options))
 
     def arguments(self, payload: bytes | msgspec.Raw) -> dict[str, Any]:
         """The arguments that a payload holds, as the annotations say. Raises BadPayload."""
         try:
             return self._decode(payload)
         except (msgspec.DecodeError, RecursionError) as fault:
-            raise BadPayload(f"{self.name}: {fault}".replace("`$.", "argument `")) from None
+            said = _INNER_PATH.sub(r" - at `\2\1`", str(fault))
+            raise BadPayload(f"{self.name}: {said}".replace("`$.", "argument `")) from None
+
+    def argument_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the arguments; None where it cannot be told. Raises StartError as ``check`` does."""
+        try:
+            return msgspec.json.schema(self._arguments, schema_hook=models.schema_of)
+        except (TypeError, NotImplementedError):
+            return None
+
+    @cached_property
+    def _arguments(self) -> type[msgspec.Struct]:
+        """A struct of the arguments. Raises StartError when an annotation cannot be resolved."""
+        try:
+            hints = get_type_hints(self.function, include_extras=True)
+            return msgspec.defstruct(
+                "Arguments",
+                [(one.name, hints.get(one.name, Any), _default(one.default)) for one in self._named()],
+                kw_only=True,
+                forbid_unknown_fields=not self._open,
+            )
+        except (TypeError, NameError) as fault:
+            raise self._unreadable(fault) from None
+
+    def _named(self) -> list[inspect.Parameter]:
+        return [one for one in self._signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+
+    def _unreadable(self, fault: Exception) -> StartError:
+        return StartError(
+            f"The arguments of task {self.name} cannot be read from JSON: {fault}. "
+            "Annotate them with types that msgspec knows, or with pydantic models."
+        )
 
     @cached_property
     def _decode(self) -> Callable[[bytes | msgspec.Raw], dict[str, Any]]:
         """Raises StartError when an annotation cannot be resolved or read from JSON."""
-        named = [one for one in self._signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        names = tuple(one.name for one in named)
+        names = tuple(one.name for one in self._named())
         try:
-            hints = get_type_hints(self.function, include_extras=True)
-            arguments = msgspec.defstruct(
-                "Arguments",
-                [(one.name, hints.get(one.name, Any), _default(one.default)) for one in named],
-                kw_only=True,
-                forbid_unknown_fields=not self._open,
-            )
-            decode = msgspec.json.Decoder(arguments).decode
+            decode = msgspec.json.Decoder(self._arguments, dec_hook=models.from_builtins).decode
         except (TypeError, NameError) as fault:
-            raise StartError(
-                f"The arguments of task {self.name} cannot be read from JSON: {fault}. "
-                "Annotate them with types that msgspec knows."
-            ) from None
+            raise self._unreadable(fault) from None
         if not self._open:
             return lambda payload: _named(decode(payload), names)
         return lambda payload: msgspec.json.decode(payload) | _named(decode(payload), names)
@@ -161,6 +201,30 @@ class Task(Generic[P, R]):
     def check(self) -> None:
         """Raise StartError now rather than at the first job when the annotations are of no use."""
         _ = self._decode
+
+
+class TaskWithOptions(Generic[P]):
+    """What :meth:`Task.options` returns."""
+
+    def __init__(self, task: Task[P, Any], options: JobOptions) -> None:
+        self._task = task
+        self._options = options
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> JobSpec:
+        """As :meth:`Task.job`, with the options."""
+        return msgspec.structs.replace(self._task.job(*args, **kwargs), **self._options)
+
+    @overload
+    def enqueue(self, client: Client, /, *args: P.args, **kwargs: P.kwargs) -> JobInfo: ...
+
+    @overload
+    def enqueue(
+        self, client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, JobInfo]: ...
+
+    def enqueue(self, client: Client | AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """As :meth:`Task.enqueue`, with the options."""
+        return client.enqueue(self.job(*args, **kwargs))
 
 
 def _default(value: Any) -> Any:

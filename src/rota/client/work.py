@@ -134,15 +134,12 @@ def heartbeat(
     log: str | None = None,
 ) -> Call[HeartbeatInfo]:
     """A beat with a log line is not repeatable: the line would be kept twice."""
-    if progress is not None and progress.message is not None:
-        progress = msgspec.structs.replace(progress, message=documents.plain(progress.message))
-    text = None if log is None else documents.plain(log)
     request = HeartbeatRequest(
         lease_token=held.lease_token,
         lease_seconds=lease_seconds,
         started=started,
-        progress=progress,
-        log=text,
+        progress=_plain(progress),
+        log=None if log is None else documents.plain(log),
     )
     path = f"/jobs/{held.id}/heartbeat"
     return Call("POST", path, _read_heartbeat, _encode(request), repeatable=log is None)
@@ -156,16 +153,20 @@ def beat(
     log: str | None,
 ) -> BeatRequest:
     """One entry of a batch of heartbeats; the texts may hold anything."""
-    if progress is not None and progress.message is not None:
-        progress = msgspec.structs.replace(progress, message=documents.plain(progress.message))
     return BeatRequest(
         id=held.id,
         lease_token=held.lease_token,
         lease_seconds=lease_seconds,
         started=started,
-        progress=progress,
+        progress=_plain(progress),
         log=None if log is None else documents.plain(log),
     )
+
+
+def _plain(progress: ProgressReport | None) -> ProgressReport | None:
+    if progress is None or progress.message is None:
+        return progress
+    return msgspec.structs.replace(progress, message=documents.plain(progress.message))
 
 
 def heartbeat_batch(beats: Sequence[BeatRequest]) -> Call[list[BeatVerdict]]:

@@ -15,9 +15,11 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypedDict
 
 from rota.client.aio import AsyncClient
+from rota.client.announcing import Announcer
 from rota.client.claiming import WAIT_SECONDS, Claimer
 from rota.client.current import HeldJob, Stop
 from rota.client.heartbeats import Heart
@@ -25,6 +27,7 @@ from rota.client.outbox import Outbox, failure, released
 from rota.client.running import Slots
 from rota.client.tasks import Task, Tasks
 from rota.domain.job import DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MIN_LEASE_SECONDS
+from rota.domain.names import LABEL
 from rota.errors import RotaError, StartError
 from rota.wire import ClaimBatchRequest
 
@@ -32,9 +35,25 @@ log = logging.getLogger("rota.worker")
 
 FLUSH_SECONDS: Final = 10.0
 """How long a worker that ends tries to report what it has done."""
+TIMEOUT_SECONDS: Final = 30.0
 BEAT_TIMEOUT_SECONDS: Final = 5.0
 MOST_TYPES: Final = 100
-_INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+Connect = Callable[[float], AsyncClient]
+"""Makes a client whose tries take at most so many seconds; called once by each of the worker's loops."""
+
+
+class WorkerOptions(TypedDict, total=False):
+    """What a :class:`Worker` takes beside its tasks and the way to the server."""
+
+    concurrency: int
+    prefetch: int | None
+    queues: list[str] | None
+    instance: str | None
+    lease_seconds: float | None
+    heartbeat_seconds: float | None
+    grace_seconds: float
 
 
 class Worker:
@@ -44,7 +63,8 @@ class Worker:
     ``concurrency``; None fetches ahead only while handlers are short. ``instance``: what this worker is
     called beside its token's name; host and process id by default. ``lease_seconds`` (2 to 86,400) asks for
     a lease other than the type's; ``heartbeat_seconds`` beats more often than three times in a lease.
-    ``grace_seconds``: how long a stopping worker lets its running handlers go on.
+    ``grace_seconds``: how long a stopping worker lets its running handlers go on. ``connect``: how the worker
+    of a :class:`rota.Local` reaches its queue.
 
     Raises StartError when the settings contradict each other or an argument of a task cannot be read.
     """
@@ -63,10 +83,9 @@ class Worker:
         heartbeat_seconds: float | None = None,
         grace_seconds: float = 30.0,
         insecure_http: bool = False,
+        connect: Connect | None = None,
     ) -> None:
-        self._url = url
-        self._token = token
-        self._insecure_http = insecure_http
+        self._connect = connect or partial(_connected, url, token, insecure_http)
         self._tasks = tasks if isinstance(tasks, Tasks) else Tasks(tasks)
         self._concurrency = concurrency
         self._prefetch = prefetch
@@ -89,7 +108,7 @@ class Worker:
         Call it in the main thread. Raises the error that made going on pointless: a token that is not
         accepted, a type the server does not know.
         """
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(self._serve_with_signals())
 
     async def serve(self) -> None:
@@ -98,7 +117,7 @@ class Worker:
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
         self._ended = asyncio.Event()
-        async with self._connect() as client:
+        async with self._connect(TIMEOUT_SECONDS) as client:
             outbox = Outbox(client, self._held, self._reached, self._refused)
             slots = Slots(self._tasks, self._concurrency, outbox, self._waiting, self._job_moved)
             heart = Heart(
@@ -116,6 +135,7 @@ class Worker:
             heart.start()
             reporting = asyncio.create_task(outbox.run())
             claiming = asyncio.create_task(self._claimer.run())
+            announcing = asyncio.create_task(self._announcer(client).run())
             try:
                 told = asyncio.create_task(self._draining.wait())
                 await asyncio.wait({claiming, told, reporting}, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +144,7 @@ class Worker:
                     self._hurry.set()  # nothing that still runs could be reported
                 await self._drain(claiming)
             finally:
-                for task in (claiming, reporting):
+                for task in (claiming, reporting, announcing):
                     task.cancel()
                 await slots.close()
                 await asyncio.to_thread(heart.stop)
@@ -184,11 +204,6 @@ class Worker:
             hurry.cancel()
             timer.cancel()
 
-    def _connect(self, timeout: float = 30.0) -> AsyncClient:
-        return AsyncClient(
-            self._url, self._token, timeout=timeout, insecure_http=self._insecure_http, tries=1
-        )
-
     def _make_claimer(self, client: AsyncClient, heart: Heart) -> Claimer:
         request = ClaimBatchRequest(
             types=[one.name for one in self._tasks],
@@ -211,6 +226,9 @@ class Worker:
             concurrency=self._concurrency,
             prefetch=self._prefetch,
         )
+
+    def _announcer(self, client: AsyncClient) -> Announcer:
+        return Announcer(client, self._instance, self._tasks, self._concurrency, self._draining.set)
 
     def _job_moved(self) -> None:
         self._claimer.room_made()
@@ -262,7 +280,7 @@ class Worker:
             raise StartError("concurrency must be at least 1.")
         if self._prefetch is not None and not 0 <= self._prefetch <= self._concurrency:
             raise StartError(f"prefetch must be 0 to {self._concurrency}, the concurrency.")
-        if not _INSTANCE.fullmatch(self._instance):
+        if not LABEL.fullmatch(self._instance):
             raise StartError("instance must be 1 to 64 letters, digits, dots, hyphens or underscores.")
         if self._grace_seconds < 0:
             raise StartError("grace_seconds must not be negative.")
@@ -287,7 +305,12 @@ def _own_name() -> str:
     return f"{host}.{os.getpid()}"
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _connected(url: str | None, token: str | None, insecure_http: bool, timeout: float) -> AsyncClient:
+    return AsyncClient(url, token, timeout=timeout, insecure_http=insecure_http, tries=1)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the fastest event loop there is here; None for the standard one."""
     try:
         import uvloop  # noqa: PLC0415  # installed with the server; a worker does without
     except ImportError:

@@ -10,9 +10,8 @@ import msgspec
 from rota.client.aio import AsyncClient
 from rota.demo import tasks
 from rota.domain.retry import Backoff
-from rota.host import read_private
+from rota.host import ADMIN_FILE, read_private
 
-ADMIN_FILE: Final = "admin.token"
 LEASE_SECONDS: Final = 3.0
 """Short, so that the jobs of a killed worker come back while the audience watches."""
 BACKOFF: Final = Backoff("fixed", base_seconds=0.5)

@@ -81,6 +81,8 @@ Range = frozenset[str] | None
 
 RANGES: Final = ("types", "queues", "schedules", "groups", "services", "flows")
 
+UNKNOWN_KEY_ID: Final = "there is no token with this key id; GET /tokens lists those that you may manage"
+
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a token is allowed to do."""
@@ -99,12 +101,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a job of this queue and type lies within the range."""
         return (self.types is None or type in self.types) and (self.queues is None or queue in self.queues)
 
-    def covers(self, other: Grant) -> bool:
-        """Whether nothing in ``other`` goes beyond this grant: what one must hold to hand ``other`` out."""
-        return not self.missing_for(other)
-
     def missing_for(self, other: Grant) -> list[FieldError]:
-        """What ``other`` has and this grant lacks, one entry a field."""
+        """What ``other`` has and this grant lacks, one entry a field. Who lacks nothing may hand it out."""
         missing = []
         if scopes := other.scopes - self.scopes:
             missing.append(
@@ -113,18 +111,24 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         if other.max_priority > self.max_priority:
             own = PRIORITY_LABELS[self.max_priority]
             missing.append(FieldError("max_priority", "beyond-own", f"your own ceiling is {own}"))
-        for name in RANGES:
-            own_range: Range = getattr(self, name)
-            asked: Range = getattr(other, name)
-            if own_range is not None and (asked is None or not asked <= own_range):
-                missing.append(
-                    FieldError(name, "beyond-own", f"your own token is limited to {_listed(own_range)}")
-                )
+        for name in self.narrower_than(other):
+            own_range = _listed(getattr(self, name))
+            missing.append(FieldError(name, "beyond-own", f"your own token is limited to {own_range}"))
         if self.open_api_only and not other.open_api_only:
             missing.append(
                 FieldError("open_api_only", "beyond-own", "your own token is limited to the Open API")
             )
         return missing
+
+    def narrower_than(self, other: Grant) -> list[str]:
+        """The ranges of ``other`` that go beyond this grant's."""
+        names = []
+        for name in RANGES:
+            own: Range = getattr(self, name)
+            asked: Range = getattr(other, name)
+            if own is not None and (asked is None or not asked <= own):
+                names.append(name)
+        return names
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -142,14 +146,26 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit_per_minute: int | None = None
     credential: bytes = b""
     """The stored hash of the secret that was shown, so that a rotation ends what that secret began."""
+    kind: str = "token"
+    """What the id names: a token, or ``local`` for in-process mode, which needs none."""
+    expires_at: int | None = None
+    """Until when what was shown is good: the token, or its previous secret."""
+
+    def missing_for(
+        self, grant: Grant, rate_limit_per_minute: int | None, expires_at: int | None
+    ) -> list[FieldError]:
+        """What a token would have beyond the principal's own rights, calls a minute and lifetime."""
+        missing = self.grant.missing_for(grant)
+        own_rate, own_end = self.rate_limit_per_minute, self.expires_at
+        if own_rate is not None and (rate_limit_per_minute is None or rate_limit_per_minute > own_rate):
+            message = f"your own token may make {own_rate:,} calls a minute"
+            missing.append(FieldError("rate_limit_per_minute", "beyond-own", message))
+        if own_end is not None and (expires_at is None or expires_at > own_end):
+            missing.append(FieldError("expires_at", "beyond-own", "your own token ends before"))
+        return missing
 
     def may(self, scope: Scope) -> bool:
         return scope in self.grant.scopes
-
-    def require(self, scope: Scope) -> None:
-        """Raise Forbidden unless the principal holds ``scope``."""
-        if scope not in self.grant.scopes:
-            raise Forbidden(f"this needs the scope {scope}; ask for a token that has it")
 
     def require_in_range(self, queue: str, type: str) -> None:
         """Raise Forbidden unless jobs of this queue and type lie within the token's range."""
@@ -170,6 +186,7 @@ class Actor(msgspec.Struct, frozen=True):
     id: str
     address: str | None = None
     request_id: str | None = None
+    name: str | None = None
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):

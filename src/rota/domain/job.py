@@ -25,6 +25,12 @@ PRIORITY_LABELS: Final[dict[int, str]] = {number: label for label, number in PRI
 DEFAULT_QUEUE: Final = "default"
 MAX_TYPES: Final = 1_000
 """Each declares a lane."""
+MAX_QUEUES: Final = 1_000
+MAX_WORKERS: Final = 1_000
+"""Workers that may have announced themselves within a day."""
+"""Queues that are made beside those that types name."""
+KEY_LIFE_MS: Final = 86_400_000
+"""An idempotency key holds its job back from deletion for a day after the job's creation."""
 DEFAULT_MAX_RETRIES: Final = 3
 DEFAULT_LEASE_SECONDS: Final = 30
 MIN_LEASE_SECONDS: Final = 2

@@ -4,39 +4,53 @@ One pass escapes what a database or a terminal must not see, then takes out stac
 and paths, then cuts. The order matters: a secret is found before a cut could halve it.
 
 Every step is linear in the text: each pattern consumes what it has scanned, or looks ahead by a
-bounded number of characters. Cleaning is a net, not a proof: it finds secrets that have a known
-shape or a telling name beside them.
+bounded number of characters, and is tried only where one of its literals stands. Cleaning is a net,
+not a proof: it finds secrets that have a known shape or a telling name beside them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from rota.domain.stack_traces import without_stack_traces
 
-MAX_INPUT = 65_536
-"""Characters looked at, and the most bytes ever returned."""
+MAX_BYTES = 65_536
+"""The most bytes ever returned."""
 
 SECRET = "[secret]"  # noqa: S105 - the mark that stands for one
 PATH = "[path]"
 CUT = " …[cut]"
 _MARKS = (SECRET, PATH, "[stack trace]")
 _ROUNDS = 6
-_TAIL = 4_096
+_LEAST_WINDOW = 2_048
+_OVERLAP = 8_192
+_DENSE = 8
+"""With a literal in every so many characters, the engine's own search is quicker than single tries."""
 
 
 def clean(text: str, limit_bytes: int) -> str:
     r"""``text`` without secrets, paths and stack traces, in at most ``limit_bytes`` of UTF-8.
 
     U+0000, lone surrogates and control characters other than newline and tab become visible as
-    ``\u0000``. Only the first 65,536 characters are looked at. A shortened text ends in a mark.
-    Never raises, and ``clean(clean(x, n), n) == clean(x, n)``.
+    ``\u0000``. Only the characters of ``window(limit_bytes)`` are looked at. A shortened text ends in a
+    mark. Never raises, and ``clean(clean(x, n), n) == clean(x, n)``.
     """
-    limit = max(0, min(limit_bytes, MAX_INPUT))
+    steps = cleaning(text, limit_bytes)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            cleaned: str = end.value
+            return cleaned
+
+
+def cleaning(text: str, limit_bytes: int) -> Generator[None, None, str]:
+    """What ``clean`` does, in steps of at most a few milliseconds."""
+    limit = max(0, min(limit_bytes, MAX_BYTES))
     for _ in range(_ROUNDS):
-        cleaned = _clean_once(text, limit)
+        cleaned = yield from _clean_once(text, limit)
         if cleaned == text:
             return cleaned
         text = cleaned
@@ -44,19 +58,37 @@ def clean(text: str, limit_bytes: int) -> str:
     return SECRET if limit >= len(SECRET) else ""
 
 
-def _clean_once(text: str, limit: int) -> str:
+def window(limit_bytes: int) -> int:
+    """How many characters are looked at for an answer of so many bytes."""
+    return max(_LEAST_WINDOW, limit_bytes + min(limit_bytes, _OVERLAP))
+
+
+def cut(text: str, characters: int) -> str:
+    """``text`` itself, or its beginning up to a blank, with the mark; at most ``characters`` long."""
+    if len(text) <= characters:
+        return text
+    room = characters - len(CUT)
+    return CUT[:characters] if room <= 0 else _head(text, room) + CUT
+
+
+def _clean_once(text: str, limit: int) -> Generator[None, None, str]:
     body = text.removesuffix(CUT)
     shortened = len(body) < len(text)
-    if len(body) > MAX_INPUT:
-        body, shortened = _head(body), True
-    body = _UNSAFE.sub(_escape, body.replace("\r\n", "\n"))
-    if len(body) > MAX_INPUT:
-        body, shortened = _head(body), True
+    most = window(limit)
+    if len(body) > most:
+        body, shortened = _head(body, most), True
+    body = body.replace("\r\n", "\n")
+    if _UNSAFE.search(body):
+        body = body.translate(_ESCAPES)
+    if len(body) > most:
+        body, shortened = _head(body, most), True
     body = without_stack_traces(body)
-    lowered = body.lower()
-    for rule in _RULES:
-        if any(needle in lowered for needle in rule.needles):
-            body = rule.pattern.sub(rule.replacement, body)
+    lowered = _lowered(body)
+    for rule in RULES:
+        yield
+        replaced = rule.replaced(body, lowered)
+        if replaced != body:
+            body, lowered = replaced, _lowered(replaced)
     encoded = body.encode()
     if not shortened and len(encoded) <= limit:
         return body
@@ -68,11 +100,16 @@ def _clean_once(text: str, limit: int) -> str:
     return body + CUT
 
 
-def _head(text: str) -> str:
-    """The first ``MAX_INPUT`` characters, back to a blank, so that no secret is left in half."""
-    start = MAX_INPUT - _TAIL
-    blank = max(text.rfind(" ", start, MAX_INPUT), text.rfind("\n", start, MAX_INPUT))
+def _head(text: str, most: int) -> str:
+    """At most so many characters, back to a blank, so that no secret is left in half."""
+    start = most - most // 16
+    blank = max(text.rfind(" ", start, most), text.rfind("\n", start, most))
     return text[: blank if blank > 0 else start]
+
+
+def _lowered(text: str) -> str:
+    """In lower case and as long: U+0130 alone would become two characters."""
+    return text.replace("\u0130", "i").lower()
 
 
 def _without_partial_mark(text: str) -> str:
@@ -90,8 +127,11 @@ _UNSAFE = re.compile(
 )
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+_ESCAPES = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x100), *range(0x2028, 0x206A), *range(0xD800, 0xE000))
+    if _UNSAFE.match(chr(code))
+}
 
 
 # ── secrets that a scheme, header or shape gives away ─────────────────────────────────────────
@@ -111,6 +151,7 @@ _WEB_USERINFO_ODD = re.compile(
     re.IGNORECASE,
 )
 _OTHER_USERINFO = re.compile(rf'://(?!{_WEB})([^\s"<>]*+)', re.IGNORECASE)
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\])?[^\s\"'<>()\[\]{}|`]*+")
 _GO_DSN = re.compile(r"""(?<![^\s"'=])[^\s"'=]*@(?=(?:tcp6?|unix)\()""")
 _ORACLE = re.compile(r"(jdbc:oracle:\w{1,8}:)[^\s@]{1,256}@", re.IGNORECASE)
 
@@ -119,6 +160,17 @@ def _userinfo(found: re.Match[str]) -> str:
     rest = found[1]
     at = rest.rfind("@")
     return found[0] if at < 0 else f"://{SECRET}{rest[at:]}"
+
+
+def _connection(found: re.Match[str]) -> str:
+    """Who opens it, where and what: nothing of a connection string with userinfo is shown."""
+    rest = found[1]
+    at = rest.rfind("@")
+    if at < 0:
+        return found[0]
+    host = _HOST.match(rest, at + 1)
+    end = len(rest[: host.end()].rstrip(",.;:!?")) if host else len(rest)
+    return f"://{SECRET}{rest[max(at + 1, end) :]}"
 
 
 _HEADER = re.compile(
@@ -132,6 +184,19 @@ _BASIC = re.compile(
 )
 _CURL_USER = re.compile(r"(?<!\S)(-u|--user|--proxy-user)([ \t=]{1,4})['\"]?[^\s:'\"]{1,64}:\S++")
 
+# -p with its value in one word, where mysql or mariadb stands before it in the line.
+_SHORT_PASSWORD = re.compile(r"""(?<![\w-])-p('[^'\n]++'|"[^"\n]++"|[^\s'",.;:)][^\s'"]*+)""")
+_CLIENTS = ("mysql", "mariadb")
+_COMMAND = 1_024
+
+
+def _short_password(found: re.Match[str]) -> str:
+    text, end = found.string, found.start()
+    start = max(text.rfind("\n", 0, end) + 1, end - _COMMAND)
+    named = any(text.find(client, start, end) >= 0 for client in _CLIENTS)
+    return f"-p{SECRET}" if named else found[0]
+
+
 _SHAPES = re.compile(
     r"rota_[a-z0-9]{12}_[A-Za-z0-9]{6,}+"
     r"|eyJ[A-Za-z0-9_-]{12,}+(?:\.[A-Za-z0-9_-]*+){0,4}"  # JSON in base64: JWT, JWE
@@ -143,15 +208,16 @@ _SHAPES = re.compile(
     r"|(?<![A-Za-z0-9])sk-[\w-]{20,}+"  # OpenAI, Anthropic and their like
     r"|(?<![A-Za-z0-9])(?:hf_|npm_|r8_)[A-Za-z0-9]{20,}+|pypi-[\w-]{30,}+|dop_v1_[a-f0-9]{32,}+"
     r"|(?<![A-Za-z0-9])SG\.[\w-]{16,}+(?:\.[\w-]++)?|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{24,}+"
-    r"|hv[sbr]\.[\w-]{20,}+|AGE-SECRET-KEY-1[A-Z0-9]{20,}+|(?<!\d)\d{8,10}:AA[\w-]{30,}+"
+    r"|hv[sbr]\.[\w-]{20,}+|AGE-SECRET-KEY-1[A-Z0-9]{20,}+"
 )
+_BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{30,}+")  # Telegram
 
 # ── secrets that stand beside a telling name ──────────────────────────────────────────────────
 _NAME = (
     r"(?:pass(?:word|wd|phrase|code)s?|passwort|(?<![a-z])pwd?(?=[=:\"'])|(?<![a-z])pass(?=[=\"']|:(?!\d{1,6}\b)\S)"
-    r"|secrets?|credentials?|(?<!nexpected )token|(?:api|access|private|account|auth"
-    r"|encryption|signing|master|storage)[ _-]?keys?|signature|(?<=[?&])(?:sig|key|auth)"
-    r"|(?<![a-z])session[_-]?id|(?<![a-z])otp|密码|密碼|口令|密钥|密鑰|令牌)"
+    r"|(?!(?<=[\s/:='\"-]\[)secret\])secrets?|credentials?|(?<!nexpected )token"
+    r"|(?:api|access|private|account|auth|encryption|signing|master|storage)[ _-]?keys?"
+    r"|signature|(?<=[?&])(?:sig|key|auth)|(?<![a-z])session[_-]?id|(?<![a-z])otp|密码|密碼|口令|密钥|密鑰|令牌)"
     r"(?:[_-]?(?:key|value|hash|string|base64|provided)|[_-]?\d{1,3}| provided)?"
 )
 # What may follow a name without being its value: words of an error message, empty and no values.
@@ -217,32 +283,72 @@ def _path(found: re.Match[str]) -> str:
 
 
 class _Rule(NamedTuple):
-    """One replacement, tried only where the text holds one of the needles (in lower case)."""
+    """One replacement. A match can only begin at one of the literals (in lower case), or so far from it."""
 
     pattern: re.Pattern[str]
     replacement: str | Callable[[re.Match[str]], str]
-    needles: tuple[str, ...]
+    literals: tuple[str, ...]
+    offsets: tuple[int, ...] = (0,)
+    """Where the match begins, seen from the literal. Empty: anywhere in a text that has a literal."""
+
+    def replaced(self, text: str, lowered: str) -> str:
+        """What ``pattern.sub`` makes of the text, without its search of every character."""
+        found = [literal for literal in self.literals if literal in lowered]
+        if not found:
+            return text
+        tries = sum(map(lowered.count, found)) * len(self.offsets)
+        if not self.offsets or tries > len(text) // _DENSE:
+            return self.pattern.sub(self.replacement, text)
+        return self._tried(text, sorted(self._places(lowered, found)))
+
+    def _places(self, lowered: str, literals: list[str]) -> set[int]:
+        places = set()
+        for literal in literals:
+            at = lowered.find(literal)
+            while at >= 0:
+                places.update([max(0, at + offset) for offset in self.offsets])
+                at = lowered.find(literal, at + 1)
+        return places
+
+    def _tried(self, text: str, places: list[int]) -> str:
+        parts: list[str] = []
+        done = 0
+        for place in places:
+            if place >= done and (found := self.pattern.match(text, place)):
+                replacement = self.replacement
+                new = found.expand(replacement) if isinstance(replacement, str) else replacement(found)
+                parts += (text[done:place], new)
+                done = found.end()
+        return "".join([*parts, text[done:]]) if parts else text
 
 
-_NAME_NEEDLES = (
-    *("pass", "pw", "secret", "credential", "token", "key", "sig", "auth", "session", "otp"),
-    *("密", "口令", "令牌"),
+_NAMES = (
+    *("pass", "pw", "secret", "credential", "token", "api", "access", "private", "account", "auth"),
+    *("encryption", "signing", "master", "storage", "sig", "key", "session", "otp", "密", "口令", "令牌"),
 )
-_RULES = (
-    _Rule(_PRIVATE_KEY, SECRET, ("private key",)),
+_PREFIXES = (
+    *("rota_", "eyj", "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    *("glpat-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glcbt-", "glagent-", "xox", "xapp-"),
+    *("hooks.slack.com/", "/api/webhooks/", "sk_", "rk_", "pk_", "whsec_", "aiza", "ya29.", "gocspx-"),
+    *("sk-", "hf_", "npm_", "r8_", "pypi-", "dop_v1_", "sg.", "shp", "hvs.", "hvb.", "hvr.", "age-secret"),
+)
+RULES = (
+    _Rule(_PRIVATE_KEY, SECRET, ("private key",), ()),
     _Rule(_WEB_USERINFO, _userinfo, ("://",)),
     _Rule(_WEB_USERINFO_ODD, f"://{SECRET}@", ("://",)),
-    _Rule(_OTHER_USERINFO, _userinfo, ("://",)),
-    _Rule(_GO_DSN, f"{SECRET}@", ("@tcp", "@unix")),
-    _Rule(_ORACLE, rf"\1{SECRET}@", ("jdbc:",)),
+    _Rule(_OTHER_USERINFO, _connection, ("://",)),
+    _Rule(_GO_DSN, f"{SECRET}@", ("@tcp", "@unix"), ()),
+    _Rule(_ORACLE, rf"\1{SECRET}@", ("jdbc:oracle:",)),
     _Rule(_HEADER, rf"\1{SECRET}", ("authorization", "cookie")),
     _Rule(_BEARER, rf"\1{SECRET}", ("bearer",)),
     _Rule(_BASIC, rf"\1 {SECRET}", ("basic",)),
-    _Rule(_SHAPES, SECRET, ("",)),
-    _Rule(_NAMED, _named, _NAME_NEEDLES),
+    _Rule(_SHAPES, SECRET, _PREFIXES),
+    _Rule(_BOT_TOKEN, SECRET, (":aa",), (-10, -9, -8)),
+    _Rule(_NAMED, _named, _NAMES),
     _Rule(_FLAG, _named, ("--",)),
-    _Rule(_AFTER, _named, _NAME_NEEDLES),
-    _Rule(_CURL_USER, rf"\1\2{SECRET}", ("-u",)),
-    _Rule(_QUOTED_PATH, PATH, ("/", "\\")),
-    _Rule(_ANY_PATH, _path, ("/", "\\")),
+    _Rule(_AFTER, _named, _NAMES),
+    _Rule(_CURL_USER, rf"\1\2{SECRET}", ("-u", "--user", "--proxy-user")),
+    _Rule(_SHORT_PASSWORD, _short_password, ("-p",)),
+    _Rule(_QUOTED_PATH, PATH, ("'", '"'), (1,)),
+    _Rule(_ANY_PATH, _path, ("/", ":/", ":\\", "\\\\", "~", "file", "sqlite", "unix", "jar:"), (-1, 0)),
 )

@@ -25,8 +25,16 @@ _FRAME = re.compile(
 )
 
 
+_TRIGGERS = ("Traceback (", "File ", "goroutine ", "stack backtrace:", "at ", "... ", "from ", "#")
+"""Every frame and every head holds one of these."""
+_FIRST = frozenset(" \t|+FgsE#\\")
+"""What a line begins with that starts a trace, unless it holds the head of a Python trace."""
+
+
 def without_stack_traces(text: str) -> str:
     """``text`` with each run of frames replaced by one mark; linear in the length of the text."""
+    if not any(trigger in text for trigger in _TRIGGERS):
+        return text
     lines = text.split("\n")
     if any("\\n" in line for line in lines):
         lines = ["\\n".join(_without_frames(line.split("\\n"))) for line in lines]
@@ -34,13 +42,13 @@ def without_stack_traces(text: str) -> str:
 
 
 def _without_frames(lines: list[str]) -> list[str]:
-    if len(lines) == 1 and not _starts_trace(lines[0]):
+    if not any(map(_may_start, lines)) or (len(lines) == 1 and not _starts_trace(lines[0])):
         return lines
     kept: list[str] = []
     at = 0
     while at < len(lines):
         line = lines[at]
-        end = _end_of_frames(lines, at)
+        end = _end_of_frames(lines, at) if _may_start(line) else at
         if end == at:
             kept.append(line)
             at += 1
@@ -53,6 +61,10 @@ def _without_frames(lines: list[str]) -> list[str]:
             kept.append(STACK_TRACE)
         at = end
     return kept
+
+
+def _may_start(line: str) -> bool:
+    return line[:1] in _FIRST or "Traceback (" in line
 
 
 def _starts_trace(line: str) -> bool:

@@ -21,7 +21,7 @@ from rota.domain.job import (
     Status,
     heartbeat_ms,
 )
-from rota.errors import Conflict, JobEnded, JobNotHeld, NotReplayable
+from rota.errors import Conflict, JobEnded, JobNotHeld, JobRunning, NotReplayable
 
 MAX_RELEASE_WAIT_SECONDS: Final = 60
 
@@ -42,6 +42,8 @@ class Event(StrEnum):
     """A failure, release or lapse of a job that was asked to stop."""
     RELEASE = "release"
     CANCEL = "cancel"
+    CHANGE = "change"
+    """Another priority or time, before anybody has the job."""
     REPLAY = "replay"
 
 
@@ -49,6 +51,7 @@ TRANSITIONS: Final[dict[tuple[Status, Event], Status]] = {
     ("pending", Event.PROMOTE): "pending",
     ("pending", Event.CLAIM): "running",
     ("pending", Event.CANCEL): "cancelled",
+    ("pending", Event.CHANGE): "pending",
     ("blocked", Event.CANCEL): "cancelled",
     ("running", Event.BEAT): "running",
     ("running", Event.COMPLETE): "completed",
@@ -71,6 +74,11 @@ def refusal(status: Status, event: Event) -> Conflict | None:
         return NotReplayable(f"the job is {status}; only failed and cancelled jobs can be replayed")
     if event is Event.CANCEL:
         return JobEnded(f"the job is already {status}, there is nothing to cancel")
+    if event is Event.CHANGE:
+        if status == "running":
+            return JobRunning("the job is running: only pending jobs can be changed")
+        kind = Conflict if status == "blocked" else JobEnded
+        return kind(f"the job is {status}: only pending jobs can be changed")
     if event in (Event.CLAIM, Event.PROMOTE):
         return Conflict(f"a job that is {status} cannot be handed out")
     return JobNotHeld(NOT_HELD)
@@ -254,6 +262,20 @@ def cancel(job: Job, now: int) -> Job:
     if status == "running":
         return replace(job, cancel_requested=1, updated_at=now)
     return replace(_ended(job, status, now), started_at=job.started_at)
+
+
+def change(job: Job, *, priority: int | None, run_at: int | None, reschedule: bool, now: int) -> Job:
+    """A pending job with another priority, or (``reschedule``) another time; ``run_at`` None is at once.
+
+    A priority alone leaves a back-off or snooze as it is.
+    """
+    changed = replace(job, status=_step(job, Event.CHANGE), updated_at=now)
+    if priority is not None:
+        changed.priority = priority
+    if reschedule:
+        changed.run_at = run_at
+        changed.due_at = run_at if run_at is not None and run_at > now else None
+    return changed
 
 
 def replay(job: Job, now: int) -> Job:

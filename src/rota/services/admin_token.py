@@ -10,14 +10,13 @@ import structlog
 
 from rota.auth.tokens import Pepper, new_token
 from rota.domain.access import PRESETS, Actor, Grant
-from rota.errors import NameTaken
-from rota.host import create_private
+from rota.errors import NameTaken, RotaError
+from rota.host import ADMIN_FILE, create_private, read_private, write_private
 from rota.services.tokens import new_id
 from rota.store.base import Store, TokenRecord
 
 ADMIN: Final = "admin"
 """The token's name; names are unique for ever, so the insert that takes it decides."""
-ADMIN_FILE: Final = "admin.token"
 
 log = structlog.get_logger("rota.tokens")
 
@@ -38,8 +37,17 @@ async def ensure_admin_token(store: Store, pepper: Pepper, data_folder: Path) ->
     key_id, token = new_token()
     candidate = _candidate(data_folder, key_id)
     create_private(candidate, f"{token}\n".encode())
+    try:
+        await store.add_token(_admin_record(pepper, key_id, token), Actor("server", "start"))
+    except NameTaken:
+        candidate.unlink(missing_ok=True)
+    else:
+        _settle(data_folder, key_id)
+
+
+def _admin_record(pepper: Pepper, key_id: str, token: str) -> TokenRecord:
     preset = PRESETS["admin"]
-    record = TokenRecord(
+    return TokenRecord(
         id=new_id(),
         key_id=key_id,
         name=ADMIN,
@@ -47,12 +55,6 @@ async def ensure_admin_token(store: Store, pepper: Pepper, data_folder: Path) ->
         pepper_key_id=pepper.key_id,
         grant=Grant(scopes=preset.scopes, max_priority=preset.max_priority),
     )
-    try:
-        await store.add_token(record, Actor("server", "start"))
-    except NameTaken:
-        candidate.unlink(missing_ok=True)
-    else:
-        _settle(data_folder, key_id)
 
 
 def _candidate(data_folder: Path, key_id: str) -> Path:
@@ -68,3 +70,27 @@ def _settle(data_folder: Path, key_id: str) -> None:
         log.info("admin_token_written", file=str(final))
     for lost in data_folder.glob(f".{ADMIN_FILE}.*"):
         lost.unlink(missing_ok=True)
+
+
+async def reset_admin_token(
+    store: Store, pepper: Pepper, data_folder: Path, actor: Actor
+) -> tuple[str, Path]:
+    """Give the admin token a new secret and all rights again, and write it to ``admin.token``.
+
+    Returns the token and the file. The one before ends, revoked or suspended or not. As at the first start
+    the file is written and synced, under the new key id, before the database knows of it: no crash leaves a
+    token that nobody can read.
+    """
+    key_id, token = new_token()
+    create_private(_candidate(data_folder, key_id), f"{token}\n".encode())
+    try:
+        await store.reset_token(_admin_record(pepper, key_id, token), actor)
+    except RotaError:
+        _candidate(data_folder, key_id).unlink(missing_ok=True)
+        raise
+    _settle(data_folder, key_id)
+    file = data_folder / ADMIN_FILE
+    if not file.exists() or read_private(file) != f"{token}\n".encode():
+        # A server that started just now took the candidate for a lost one.
+        write_private(file, f"{token}\n".encode())
+    return token, file

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from rota.domain.job import MAX_DELAY_SECONDS, PRIORITIES
-from rota.errors import ValidationFailed
+from rota.domain.names import LABEL, NAME, RESERVED_PREFIX
+from rota.errors import FieldError, Forbidden, ValidationFailed
 from rota.wire import parse_instant
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-"""What types and queues are called."""
-RESERVED_PREFIX: Final = "rota."
 MAX_TIMEOUT_SECONDS: Final = MAX_DELAY_SECONDS
 LATEST_INSTANT: Final = 253_370_764_800_000
 """The start of the year 9999; beyond, calendars end."""
+
+SHOWN_NAMES: Final = 10
+"""Of a token's range in a refusal."""
+
+
+def require_name(text: str, field: str) -> None:
+    """Refuse what no type and no queue may be called."""
+    if not NAME.fullmatch(text):
+        raise ValidationFailed.of(
+            field,
+            "not-a-name",
+            "must be 1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit",
+        )
+    if text.startswith(RESERVED_PREFIX):
+        raise ValidationFailed.of(field, "reserved", "must not begin with rota., which belongs to the server")
+
+
+def require_label(text: str, field: str) -> None:
+    """Refuse what no token and no worker process may be called."""
+    if not LABEL.fullmatch(text):
+        raise ValidationFailed.of(
+            field, "not-a-name", "must be 1 to 64 letters, digits, dots, dashes and underscores"
+        )
 
 
 def parse_priority(label: str, field: str) -> int:
@@ -43,6 +65,16 @@ def instant_of(text: str, field: str) -> int:
             field, "not-an-instant", "must be an RFC 3339 instant such as 2026-12-01T08:30:00.000Z"
         )
     return at
+
+
+def out_of_range(asked: Iterable[str], own: AbstractSet[str], field: str) -> Forbidden:
+    """The refusal of names beyond a token's range: it tells the caller's own input and range, no more."""
+    beyond = [name for name in sorted(set(asked) - own) if NAME.fullmatch(name)]
+    names = sorted(own)
+    held = ", ".join(names[:SHOWN_NAMES]) + (" and others" if len(names) > SHOWN_NAMES else "")
+    refused = f", not {', '.join(beyond[:SHOWN_NAMES])}" if beyond else ""
+    message = f"the token may use the {field.rstrip('s')}s {held} only{refused}"
+    return Forbidden(message, errors=[FieldError(field, "out-of-range", message)])
 
 
 def within(value: float, low: float, high: float, field: str) -> float:

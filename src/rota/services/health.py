@@ -15,7 +15,7 @@ class Health:
     """Looks at the database and the disk."""
 
     def __init__(self, store: Store, disk: Disk) -> None:
-        self._reader = store.reader
+        self._store = store
         self._disk = disk
         self._look_at = 0.0
         self._checks: dict[str, str] = {}
@@ -26,12 +26,13 @@ class Health:
         if moment >= self._look_at:
             self._look_at = moment + FRESH_SECONDS
             self._checks = {
-                "database": "ok" if await self._reader.healthy() else "unavailable",
+                "database": "ok" if await self._store.reader.healthy() else "unavailable",
+                "writer": "ok" if self._store.writes() else "stopped",
                 "disk": "low" if self._disk.low() else "ok",
             }
         return self._checks
 
 
 def is_ready(checks: dict[str, str]) -> bool:
-    """Whether requests make sense: a full disk still lets running jobs be finished."""
-    return checks.get("database") == "ok"
+    """Whether all is well: the database is written to, by this process too, and the disk has room."""
+    return all(found == "ok" for found in checks.values())

@@ -1,4 +1,4 @@
-"""Judges what workers ask for: claims, outcomes and signs of life."""
+"""Judges what workers ask for: claims, outcomes and signs of life. Texts are cleaned afterwards."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from msgspec import UNSET
 from rota.domain.access import Principal
 from rota.domain.job import (
     MAX_DELAY_SECONDS,
-    MAX_ERROR_BYTES,
     MAX_LEASE_SECONDS,
-    MAX_LOG_BYTES,
     MAX_PAYLOAD_BYTES,
     MIN_LEASE_SECONDS,
     Beat,
@@ -21,10 +19,10 @@ from rota.domain.job import (
     Finish,
     Progress,
 )
-from rota.domain.redaction import clean
+from rota.domain.names import NAME, RESERVED_PREFIX
 from rota.domain.transitions import NOT_HELD
-from rota.errors import FieldError, Forbidden, JobNotHeld, ValidationFailed
-from rota.services.fields import NAME, RESERVED_PREFIX, within
+from rota.errors import Forbidden, JobNotHeld, ValidationFailed
+from rota.services.fields import out_of_range, require_label, within
 from rota.services.intake import unknown_type
 from rota.services.payloads import check_json
 from rota.services.types import Types
@@ -41,10 +39,7 @@ from rota.wire import (
 MAX_WAIT_SECONDS: Final = 60
 MAX_CLAIM: Final = 1_000
 MAX_NAMES: Final = 100
-MAX_PROGRESS_BYTES: Final = 1_024
-NO_REASON: Final = "the worker gave no reason"
 
-_INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LEASE_TOKEN = re.compile(r"[0-9a-fA-F]{32}")
 _INT64 = 2**63
 
@@ -65,10 +60,7 @@ def claim_of(types: Types, principal: Principal, asked: ClaimRequest) -> Claim:
     within(asked.wait_seconds, 0, MAX_WAIT_SECONDS, "wait_seconds")
     worker_id = principal.name
     if asked.instance is not None:
-        if not _INSTANCE.fullmatch(asked.instance):
-            raise ValidationFailed.of(
-                "instance", "not-a-name", "must be 1 to 64 letters, digits, dots, hyphens or underscores"
-            )
+        require_label(asked.instance, "instance")
         worker_id = f"{principal.name}/{asked.instance}"
     return Claim(
         owner=principal.id,
@@ -89,7 +81,7 @@ def _served_types(types: Types, principal: Principal, asked: list[str] | None) -
             if name.startswith(RESERVED_PREFIX):
                 raise Forbidden("types named rota.… belong to the server")
             if types.get(name) is None:
-                raise unknown_type(name, "types")
+                raise unknown_type(name, "types", types, principal)
     return served
 
 
@@ -103,8 +95,7 @@ def _served(asked: list[str] | None, own: AbstractSet[str] | None, field: str) -
         raise ValidationFailed.of(field, "too-many", f"names more than {MAX_NAMES}")
     names = frozenset(asked)
     if own is not None and not names <= own:
-        message = f"the token's range does not hold all of these {field}"
-        raise Forbidden(message, errors=[FieldError(field, "out-of-range", message)])
+        raise out_of_range(names, own, field)
     for name in names:
         if not NAME.fullmatch(name):
             raise ValidationFailed.of(field, "not-a-name", "must hold names such as reports or mail.send")
@@ -128,6 +119,11 @@ def lease_token_of(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
+def _require_id(id: int) -> None:
+    if not 0 <= id < _INT64:
+        raise ValidationFailed.of("id", "out-of-range", "must be the id of a job")
+
+
 def _result(text: bytes) -> bytes | None:
     if text == b"null":
         return None
@@ -149,7 +145,7 @@ def failure_of(principal: Principal, id: int, asked: FailRequest) -> Finish:
         principal.id,
         lease_token_of(asked.lease_token),
         "fail",
-        error=clean(asked.error, MAX_ERROR_BYTES) or NO_REASON,
+        error=asked.error,
         retryable=asked.retryable,
         delay_seconds=delay,
     )
@@ -163,8 +159,7 @@ def release_of(principal: Principal, id: int, asked: ReleaseRequest) -> Finish:
 
 def ending_of(principal: Principal, asked: OutcomeRequest) -> Finish:
     """One entry of a batch. Raises ValidationFailed, JobNotHeld."""
-    if not 0 <= asked.id < _INT64:
-        raise ValidationFailed.of("id", "out-of-range", "must be the id of a job")
+    _require_id(asked.id)
     for name in _BESIDE[asked.outcome]:
         if getattr(asked, name) is not UNSET:
             raise ValidationFailed.of(name, "not-allowed", f"has no meaning beside outcome {asked.outcome}")
@@ -187,15 +182,13 @@ def ending_of(principal: Principal, asked: OutcomeRequest) -> Finish:
 
 def beat_of(principal: Principal, id: int, asked: HeartbeatRequest) -> Beat:
     """Raises ValidationFailed, JobNotHeld."""
-    if not 0 <= id < _INT64:
-        raise ValidationFailed.of("id", "out-of-range", "must be the id of a job")
+    _require_id(id)
     progress = None
     if asked.progress is not None:
-        message = asked.progress.message
         progress = Progress(
             asked.progress.current,
             asked.progress.total,
-            None if message is None else clean(message, MAX_PROGRESS_BYTES),
+            asked.progress.message,
         )
     return Beat(
         id,
@@ -204,5 +197,5 @@ def beat_of(principal: Principal, id: int, asked: HeartbeatRequest) -> Beat:
         lease_seconds=_lease(asked.lease_seconds),
         started=asked.started,
         progress=progress,
-        log=clean(asked.log, MAX_LOG_BYTES) if asked.log else None,
+        log=asked.log or None,
     )

@@ -7,22 +7,16 @@ double, and no U+0000, which databases and many languages cannot hold.
 
 from __future__ import annotations
 
-import re
-from array import array
-from itertools import accumulate
 from typing import Final
 
 import msgspec
 
 from rota.domain.job import MAX_NESTING
+from rota.domain.json_text import holds_nul, nests_too_deep
 from rota.errors import ValidationFailed
 
 _EMPTY: Final = b"{}"
 _decode = msgspec.json.Decoder().decode
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_STEPS = bytes.maketrans(b"{[]}", b"\x01\x01\xff\xff")
-_NO_BRACKETS = bytes(code for code in range(256) if code not in b"{}[]")
 
 
 def check_json(text: bytes, limit: int, field: str) -> None:
@@ -33,9 +27,9 @@ def check_json(text: bytes, limit: int, field: str) -> None:
         raise ValidationFailed.of(
             field, "too-long", f"holds {len(text)} bytes of JSON, at most {limit} are allowed"
         )
-    if text.count(b"[") + text.count(b"{") > MAX_NESTING and _too_deep(text):
+    if nests_too_deep(text):
         raise too_deep(field)
-    if b"\\u0000" in text and _NUL.search(text):
+    if holds_nul(text):
         raise ValidationFailed.of(field, "nul-character", "holds U+0000, which cannot be stored; remove it")
     try:
         _decode(text)
@@ -56,9 +50,3 @@ def too_deep(field: str) -> ValidationFailed:
     return ValidationFailed.of(
         field, "too-deep", f"is nested deeper than {MAX_NESTING} levels; flatten it or send it as a string"
     )
-
-
-def _too_deep(text: bytes) -> bool:
-    """Whether more than ``MAX_NESTING`` brackets outside strings are open at once."""
-    steps = array("b", _STRING.sub(b"", text).translate(_STEPS, _NO_BRACKETS))
-    return max(accumulate(steps), default=0) > MAX_NESTING

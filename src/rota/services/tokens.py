@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rota.auth.authenticate import Authenticator
 from rota.auth.tokens import Pepper, new_secret, new_token
 from rota.clock import Clock
-from rota.domain.access import PRESETS, RANGES, Actor, Grant, Preset, Principal, Range, Scope
+from rota.domain.access import PRESETS, RANGES, UNKNOWN_KEY_ID, Actor, Grant, Preset, Principal, Range, Scope
 from rota.domain.job import PRIORITY_LABELS
-from rota.errors import Forbidden, ValidationFailed
-from rota.services.fields import NAME, instant_of, parse_priority, within
+from rota.domain.names import NAME
+from rota.errors import FieldError, Forbidden, NotFound, ValidationFailed
+from rota.services.fields import instant_of, parse_priority, require_label, within
 from rota.store.base import Store, TokenJudge, TokenRecord
-from rota.wire import NewTokenAnswer, TokenAnswer, TokenRequest, instant
+from rota.wire import NewTokenAnswer, TokenAnswer, TokenRequest, instant, instant_or_none
 
 MAX_RATE: Final = 1_000_000
 """Calls a minute."""
@@ -22,7 +24,6 @@ MAX_GRACE_SECONDS: Final = 86_400
 MAX_RANGE: Final = 1_000
 """Names in one range."""
 
-_TOKEN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _RANGE_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,253}[!-~])?")
 """Names of things that have no rule of their own yet: printable ASCII, no space at the ends."""
 
@@ -40,19 +41,20 @@ class Tokens:
         """Make a token; the answer alone holds its secret.
 
         Raises ValidationFailed, NameTaken, and Forbidden, one entry a field, for what the principal
-        lacks itself. A ceiling that is not asked for is the preset's, at most the principal's own.
+        lacks itself. A ceiling that is not asked for is the preset's, at most the principal's own; a rate
+        limit or end that is not asked for is the principal's own.
         """
-        expires_at = None if asked.expires_at is None else instant_of(asked.expires_at, "expires_at")
-        if expires_at is not None and expires_at <= self._clock.now():
-            raise ValidationFailed.of("expires_at", "past", "must lie in the future")
-        if not _TOKEN_NAME.fullmatch(asked.name):
-            raise ValidationFailed.of(
-                "name", "not-a-name", "must be 1 to 64 letters, digits, dots, dashes and underscores"
-            )
+        expires_at, rate = principal.expires_at, principal.rate_limit_per_minute
+        if asked.expires_at is not None:
+            expires_at = instant_of(asked.expires_at, "expires_at")
+            if expires_at <= self._clock.now():
+                raise ValidationFailed.of("expires_at", "past", "must lie in the future")
+        require_label(asked.name, "name")
         if asked.rate_limit_per_minute is not None:
-            within(asked.rate_limit_per_minute, 1, MAX_RATE, "rate_limit_per_minute")
+            rate = asked.rate_limit_per_minute
+            within(rate, 1, MAX_RATE, "rate_limit_per_minute")
         grant = _grant(principal, asked)
-        _require_covered(principal, grant)
+        _refuse_beyond(principal.missing_for(grant, rate, expires_at))
         key_id, token = new_token()
         record = TokenRecord(
             id=new_id(),
@@ -61,7 +63,7 @@ class Tokens:
             hash=self._pepper.hash(token),
             pepper_key_id=self._pepper.key_id,
             grant=grant,
-            rate_limit_per_minute=asked.rate_limit_per_minute,
+            rate_limit_per_minute=rate,
             expires_at=expires_at,
             created_by=principal.id,
         )
@@ -69,22 +71,27 @@ class Tokens:
         self._authenticator.learn(stored)
         return _answer_with(stored, token)
 
-    async def list(self) -> list[TokenAnswer]:
-        """Every token, newest first, revoked and expired ones included; no secrets."""
-        return [_answer(record) for record in await self._store.reader.tokens()]
+    async def list(self, principal: Principal) -> list[TokenAnswer]:
+        """The tokens within the principal's ranges, newest first, revoked and expired ones too."""
+        own = principal.grant
+        return [
+            _answer(record)
+            for record in await self._store.reader.tokens()
+            if not own.narrower_than(record.grant)
+        ]
 
     async def rotate(
         self, principal: Principal, key_id: str, grace_seconds: float, actor: Actor
     ) -> NewTokenAnswer:
         """Give a token a new secret; id, name and key id stay. The old one works for 0–86,400 s of grace.
 
-        Raises ValidationFailed, NotFound, Conflict for a revoked token, and Forbidden unless the
-        principal holds every scope, range and priority of the token.
+        Raises ValidationFailed, NotFound, also for a token out of range, Conflict for a revoked one, and
+        Forbidden unless the principal holds every scope and priority of the token and ends no earlier.
         """
         within(grace_seconds, 0, MAX_GRACE_SECONDS, "grace_seconds")
         token = new_secret(key_id)
         stored = await self._store.rotate_token(
-            key_id, self._pepper.hash(token), self._pepper.key_id, grace_seconds, actor, _judge(principal)
+            key_id, self._pepper.hash(token), self._pepper.key_id, grace_seconds, actor, _may_wield(principal)
         )
         self._authenticator.learn(stored)
         return _answer_with(stored, token)
@@ -92,10 +99,20 @@ class Tokens:
     async def revoke(self, principal: Principal, key_id: str, actor: Actor) -> TokenAnswer:
         """End a token for good and give the jobs back that it holds, uncounted; repeating changes nothing.
 
-        Raises NotFound, and Forbidden unless the principal holds every scope, range and priority of
-        the token.
+        Raises NotFound, also for a token out of range, and Forbidden unless the principal holds every
+        scope and priority of the token.
         """
-        stored = await self._store.revoke_token(key_id, actor, _judge(principal))
+        stored = await self._store.revoke_token(key_id, actor, _may_end(principal))
+        self._authenticator.learn(stored)
+        return _answer(stored)
+
+    async def resume(self, principal: Principal, key_id: str, actor: Actor) -> TokenAnswer:
+        """Let a token be used again that a restore has suspended; repeating changes nothing.
+
+        Raises NotFound, Conflict for a revoked token, and Forbidden unless the principal holds every scope,
+        range and priority of the token.
+        """
+        stored = await self._store.resume_token(key_id, actor, _may_wield(principal))
         self._authenticator.learn(stored)
         return _answer(stored)
 
@@ -108,13 +125,34 @@ def new_id() -> str:
 # --- rights ---------------------------------------------------------------------------------------
 
 
-def _judge(principal: Principal) -> TokenJudge:
-    """Asked about the stored record inside the transaction that changes it."""
-    return lambda stored: _require_covered(principal, stored.grant)
+def _may_wield(principal: Principal) -> TokenJudge:
+    """Lets the principal have a token's secret: it must do nothing more with it, nor for longer.
+
+    Asked about the stored record inside the transaction that changes it, like the next.
+    """
+
+    def judge(stored: TokenRecord) -> None:
+        _require_in_range(principal, stored)
+        _refuse_beyond(principal.missing_for(stored.grant, stored.rate_limit_per_minute, stored.expires_at))
+
+    return judge
 
 
-def _require_covered(principal: Principal, grant: Grant) -> None:
-    if missing := principal.grant.missing_for(grant):
+def _may_end(principal: Principal) -> TokenJudge:
+    def judge(stored: TokenRecord) -> None:
+        _require_in_range(principal, stored)
+        _refuse_beyond(principal.grant.missing_for(stored.grant))
+
+    return judge
+
+
+def _require_in_range(principal: Principal, stored: TokenRecord) -> None:
+    if principal.grant.narrower_than(stored.grant):
+        raise NotFound(UNKNOWN_KEY_ID)
+
+
+def _refuse_beyond(missing: Sequence[FieldError]) -> None:
+    if missing:
         fields = ", ".join(each.field for each in missing)
         raise Forbidden(f"the token would have or has more than you hold yourself: {fields}", errors=missing)
 
@@ -185,13 +223,10 @@ def _fields(record: TokenRecord) -> dict[str, Any]:
         **{name: None if names is None else sorted(names) for name, names in ranges.items()},
         "open_api_only": grant.open_api_only,
         "rate_limit_per_minute": record.rate_limit_per_minute,
-        "expires_at": _maybe(record.expires_at),
-        "revoked_at": _maybe(record.revoked_at),
-        "last_used_at": _maybe(record.last_used_at),
+        "expires_at": instant_or_none(record.expires_at),
+        "revoked_at": instant_or_none(record.revoked_at),
+        "suspended_at": instant_or_none(record.suspended_at),
+        "last_used_at": instant_or_none(record.last_used_at),
         "created_at": instant(record.created_at),
         "created_by": record.created_by,
     }
-
-
-def _maybe(at: int | None) -> str | None:
-    return None if at is None else instant(at)

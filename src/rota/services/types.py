@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final, TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw, UnsetType
 
 from rota.clock import Clock
 from rota.domain import retry
-from rota.domain.access import Actor, Principal, Scope
+from rota.domain.access import Actor, Principal
 from rota.domain.job import (
     DEFAULT_QUEUE,
     MAX_LEASE_SECONDS,
@@ -21,17 +22,16 @@ from rota.domain.job import (
     MIN_LEASE_SECONDS,
     PRIORITY_LABELS,
 )
-from rota.errors import FieldError, Forbidden, NotFound, ValidationFailed
-from rota.services.fields import NAME, RESERVED_PREFIX, parse_priority, parse_timeout, within
+from rota.errors import FieldError, NotFound, ValidationFailed
+from rota.services import schemas
+from rota.services.fields import parse_priority, parse_timeout, require_name, within
+from rota.services.schemas import PayloadSchema
 from rota.store.base import JobType, Store, TypeJudge
+from rota.store.records import QueueRecord
 from rota.wire import TypeAnswer, TypeRequest, instant
 
 FRESH_MS: Final = 1_000
 MAX_DESCRIPTION: Final = 1_000
-READING_SCOPES: Final = frozenset(
-    {Scope.TYPES_READ, Scope.JOBS_ENQUEUE, Scope.JOBS_WORK, Scope.JOBS_READ, Scope.JOBS_MANAGE}
-)
-"""Any of them may read types within its range."""
 _UNPRINTABLE: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that change the order in which others are shown."""
@@ -51,6 +51,7 @@ class Types:
         self._queues: frozenset[str] = frozenset({DEFAULT_QUEUE})
         self._version: int | None = None
         self._read_at = 0
+        self._schemas: dict[str, tuple[int, PayloadSchema]] = {}
 
     # --- the copy ---------------------------------------------------------------------------------
 
@@ -58,41 +59,60 @@ class Types:
         """Read the types again where they may have changed or a second has passed; call it twice a second."""
         version, now = self._reader.types_version(), self._clock.now()
         if version != self._version or now - self._read_at > FRESH_MS:
-            self._take_over(await self._reader.types(), version, now)
+            types, queues = await self._reader.types(), await self._reader.queues()
+            self._take_over(types, queues, version, now)
+
+    async def expect(self, types: Iterable[str], queues: Iterable[str | None] = ()) -> None:
+        """Read the copy again where one of these is unknown: another process may have just made it."""
+        known = all(name in self._by_name for name in types)
+        if not (known and all(name is None or name in self._queues for name in queues)):
+            await self.refresh()
 
     def get(self, name: str) -> JobType | None:
         return self._by_name.get(name)
 
-    def names(self) -> AbstractSet[str]:
-        return self._by_name.keys()
+    def known(self) -> Iterable[JobType]:
+        return self._by_name.values()
 
     def queues(self) -> AbstractSet[str]:
-        """``default`` and every queue that a type names."""
+        """``default``, every queue that a type names, and those that were made."""
         return self._queues
 
-    def _take_over(self, types: list[JobType], version: int, now: int) -> None:
+    def check_payload(self, type: JobType, payload: bytes) -> None:
+        """Raise ValidationFailed unless the payload fits the type's schema, where it has one."""
+        if type.payload_schema is not None:
+            self._schema(type, type.payload_schema).check(payload)
+
+    def _schema(self, type: JobType, text: bytes) -> PayloadSchema:
+        """The compiled schema; a change of the type makes a new one, which no check has disabled."""
+        changed_at, compiled = self._schemas.get(type.name, (None, None))
+        if compiled is None or changed_at != type.updated_at:
+            compiled = PayloadSchema(type.name, text)
+            self._schemas[type.name] = (type.updated_at, compiled)
+        return compiled
+
+    def _take_over(self, types: list[JobType], queues: list[QueueRecord], version: int, now: int) -> None:
         if self._version is not None and version < self._version:
             return  # a slow reading, overtaken by a later one
         self._by_name = {each.name: each for each in types}
-        self._queues = frozenset(each.queue for each in types) | {DEFAULT_QUEUE}
+        made = {each.name for each in queues}
+        self._queues = frozenset(each.queue for each in types) | made | {DEFAULT_QUEUE}
         self._version, self._read_at = version, now
 
     # --- reading ----------------------------------------------------------------------------------
 
     async def list(self, principal: Principal) -> list[TypeAnswer]:
-        """The types within the principal's range, by name. Raises Forbidden without a scope for them."""
-        _require_reading(principal)
+        """The types within the principal's range, by name."""
         await self.refresh()
-        return [_answer(each) for each in self._by_name.values() if _in_range(principal, each)]
+        return [self._answer(each) for each in self._by_name.values() if _in_range(principal, each)]
 
     async def show(self, principal: Principal, name: str) -> TypeAnswer:
-        """One type. Raises NotFound where it is unknown or out of range, Forbidden without a scope."""
-        _require_reading(principal)
+        """One type. Raises NotFound where it is unknown or out of range."""
         await self.refresh()
         found = self._by_name.get(name)
         if found is None or not _in_range(principal, found):
             raise NotFound(_UNKNOWN)
-        return _answer(found)
+        return self._answer(found)
 
     # --- changing ---------------------------------------------------------------------------------
 
@@ -105,14 +125,15 @@ class Types:
         ceiling; NotFound when what it would replace is out of range; Conflict beyond 1,000 types.
         """
         wanted = _checked(name, asked)
-        if not _in_range(principal, wanted):
-            raise Forbidden("the token's range does not hold this type and queue")
+        if wanted.payload_schema is not None:
+            await asyncio.to_thread(schemas.check_schema, wanted.payload_schema)
+        principal.require_in_range(wanted.queue, name)
         principal.require_priority(wanted.default_priority)
         stored, created = await self._store.put_type(
             wanted, actor, _judge(principal), keep_pause=asked.paused is UNSET
         )
         await self.refresh()
-        return _answer(stored), created
+        return self._answer(stored), created
 
     async def delete(self, principal: Principal, name: str, actor: Actor) -> None:
         """Let no more jobs of this type in or out. Raises NotFound, also out of range."""
@@ -130,12 +151,12 @@ class Types:
     async def _pause(self, principal: Principal, name: str, paused: bool, actor: Actor) -> TypeAnswer:
         stored = await self._store.pause_type(name, paused, actor, _judge(principal))
         await self.refresh()
-        return _answer(stored)
+        return self._answer(stored)
 
-
-def _require_reading(principal: Principal) -> None:
-    if not principal.grant.scopes & READING_SCOPES:
-        raise Forbidden("this needs the scope types:read or one of jobs:…; ask for a token that has it")
+    def _answer(self, type: JobType) -> TypeAnswer:
+        changed_at, compiled = self._schemas.get(type.name, (None, None))
+        disabled = compiled is not None and compiled.disabled and changed_at == type.updated_at
+        return _answer(type, disabled)
 
 
 def _in_range(principal: Principal, type: JobType) -> bool:
@@ -171,9 +192,9 @@ def _checked(name: str, asked: TypeRequest) -> JobType:
         ("lease_seconds", asked.lease_seconds, MIN_LEASE_SECONDS, MAX_LEASE_SECONDS),
         ("max_payload_bytes", asked.max_payload_bytes, 1, MAX_PAYLOAD_BYTES),
     )
-    take(lambda: _require_name(name, "name"), None)
+    take(lambda: require_name(name, "name"), None)
     take(lambda: _require_description(asked.description), None)
-    take(lambda: _require_name(asked.queue, "queue"), None)
+    take(lambda: require_name(asked.queue, "queue"), None)
     priority = take(lambda: parse_priority(asked.default_priority, "default_priority"), 0)
     for field, value, low, high in limits:
         take(partial(within, value, low, high, field), 0.0)
@@ -192,19 +213,14 @@ def _checked(name: str, asked: TypeRequest) -> JobType:
         lease_seconds=asked.lease_seconds,
         timeout_seconds=asked.timeout_seconds,
         max_payload_bytes=asked.max_payload_bytes,
+        payload_schema=_given(asked.payload_schema),
+        idempotent=asked.idempotent,
         paused=asked.paused is True,
     )
 
 
-def _require_name(name: str, field: str) -> None:
-    if not NAME.fullmatch(name):
-        raise ValidationFailed.of(
-            field,
-            "not-a-name",
-            "must be 1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit",
-        )
-    if name.startswith(RESERVED_PREFIX):
-        raise ValidationFailed.of(field, "reserved", "must not begin with rota., which belongs to the server")
+def _given(schema: Raw | UnsetType) -> bytes | None:
+    return None if schema is UNSET or bytes(schema) == b"null" else bytes(schema)
 
 
 def _require_description(text: str) -> None:
@@ -216,7 +232,7 @@ def _require_description(text: str) -> None:
         )
 
 
-def _answer(type: JobType) -> TypeAnswer:
+def _answer(type: JobType, schema_disabled: bool) -> TypeAnswer:
     return TypeAnswer(
         name=type.name,
         description=type.description,
@@ -226,7 +242,10 @@ def _answer(type: JobType) -> TypeAnswer:
         backoff=type.backoff,
         lease_seconds=type.lease_seconds,
         timeout_seconds=type.timeout_seconds,
+        payload_schema=None if type.payload_schema is None else Raw(type.payload_schema),
+        payload_schema_disabled=schema_disabled,
         max_payload_bytes=type.max_payload_bytes,
+        idempotent=type.idempotent,
         paused=type.paused,
         created_at=instant(type.created_at),
         updated_at=instant(type.updated_at),

@@ -18,6 +18,11 @@ class Waiting:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when waiting is over for everybody: the server is stopping."""
 
+    @property
+    def number(self) -> int:
+        """How many wait now."""
+        return self._all
+
     def enter(self, token_id: str) -> bool:
         """Whether the token's claim may wait; if so :meth:`leave` must follow."""
         waiting = self._tokens.get(token_id, 0)

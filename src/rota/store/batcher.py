@@ -2,7 +2,7 @@
 
 The batcher collects; it does no I/O. A driver (a thread on SQLite) takes a batch, runs it as one
 transaction and delivers a verdict to each member after COMMIT, all at once. Within a batch the order is
-administration, enqueue, finish, heartbeat, sweep, claim: a job can be enqueued and claimed by a waiting
+administration, enqueue, finish, heartbeat, sweep, bulk, claim: a job can be enqueued and claimed by a waiting
 worker in the same commit.
 
 Claims that find nothing are parked here by lane set, and join a batch only when one of their lanes was
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
@@ -43,7 +44,8 @@ class Kind(IntEnum):
     FINISH = 2
     BEAT = 3
     SWEEP = 4
-    CLAIM = 5
+    BULK = 5
+    CLAIM = 6
 
 
 _arrivals = count()
@@ -52,7 +54,7 @@ _arrivals = count()
 class Member:
     """One caller's wish and the future that its verdict resolves."""
 
-    __slots__ = ("arrival", "future", "item", "judge", "kind", "loop", "parks", "rows", "size")
+    __slots__ = ("arrival", "asked_at", "future", "item", "judge", "kind", "loop", "parks", "rows", "size")
 
     def __init__(
         self,
@@ -72,6 +74,8 @@ class Member:
         """A claim that waits when there is nothing."""
         self.judge = judge
         self.arrival = next(_arrivals)
+        self.asked_at: float | None = time.monotonic()
+        """None once it waits for work: how long that takes says nothing about the store."""
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
@@ -162,6 +166,7 @@ class Batcher:
 
     def park(self, member: Member) -> None:
         """Let a claim wait for an announcement of one of its lanes."""
+        member.asked_at = None
         with self._lock:
             if not self._closed:
                 self._parked.setdefault(member.lanes, deque()).append(member)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import json
 
-from rota.domain.access import RANGES, Grant, Range, Scope
+from rota.domain.access import RANGES, UNKNOWN_KEY_ID, Grant, Range, Scope
 from rota.domain.job import MAX_TYPES
 from rota.domain.retry import Backoff
 from rota.errors import Conflict, NameTaken, NotFound, StartError
@@ -20,7 +20,6 @@ from rota.store.base import JobType, TokenJudge, TokenRecord, TypeJudge
 from rota.store.sqlite.transaction import QUERIES
 
 UNKNOWN_TYPE: Final = "there is no type of this name; GET /types lists those that you may see"
-UNKNOWN_KEY_ID: Final = "there is no token with this key id; GET /tokens lists them"
 
 # --- types ----------------------------------------------------------------------------------------
 
@@ -48,6 +47,7 @@ def put_type(
         *(wanted.name, wanted.description, wanted.queue, wanted.default_priority, wanted.max_retries),
         *(json.encode(wanted.backoff).decode(), wanted.lease_seconds, wanted.timeout_seconds),
         *(wanted.max_payload_bytes, paused, now, now),
+        *(None if wanted.payload_schema is None else wanted.payload_schema.decode(), wanted.idempotent),
     )
     connection.execute(QUERIES["put_type"], row)
     stored = _stored_type(connection, wanted.name)
@@ -100,6 +100,8 @@ def _type(row: tuple[Any, ...]) -> JobType:
         deleted=bool(row[10]),
         created_at=row[11],
         updated_at=row[12],
+        payload_schema=None if row[13] is None else row[13].encode(),
+        idempotent=bool(row[14]),
     )
 
 
@@ -162,6 +164,27 @@ def revoke_token(connection: sqlite3.Connection, now: int, key_id: str, judge: T
     return _stored_token(connection, key_id)
 
 
+def resume_token(connection: sqlite3.Connection, key_id: str, judge: TokenJudge) -> TokenRecord:
+    """Let a suspended token be used again. Raises NotFound, Conflict, what ``judge`` raises."""
+    stored = _stored_token(connection, key_id)
+    judge(stored)
+    if stored.revoked_at is not None:
+        raise Conflict("the token is revoked for good: create another one")
+    connection.execute(QUERIES["resume_token"], (key_id,))
+    return _stored_token(connection, key_id)
+
+
+def reset_token(connection: sqlite3.Connection, now: int, record: TokenRecord) -> TokenRecord:
+    """Give the token of this name another key id, secret and grant, without ranges; or add it."""
+    row = (
+        *(record.key_id, record.hash, record.pepper_key_id),
+        *(json.encode(sorted(record.grant.scopes)).decode(), record.grant.max_priority, record.name),
+    )
+    if connection.execute(QUERIES["reset_token"], row).fetchall() == []:
+        return add_token(connection, now, record)
+    return _stored_token(connection, record.key_id)
+
+
 def touch_tokens(connection: sqlite3.Connection, used: Mapping[str, int]) -> None:
     """Record last uses, token id to instant; an earlier one than the stored changes nothing."""
     connection.executemany(QUERIES["touch_token"], [(at, id) for id, at in sorted(used.items())])
@@ -218,6 +241,7 @@ def _token(row: tuple[Any, ...]) -> TokenRecord:
         last_used_at=row[20],
         created_at=row[21],
         created_by=row[22],
+        suspended_at=row[23],
     )
 
 

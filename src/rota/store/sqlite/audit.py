@@ -13,8 +13,7 @@ from typing import Any, Final
 from msgspec import json
 
 from rota.domain.access import Actor
-from rota.domain.audit import AuditFilter, AuditPage, AuditRecord, Refusal, Seal, shown
-from rota.store.base import Sealer
+from rota.domain.audit import AuditFilter, AuditPage, AuditRecord, Refusal, Seal, Sealer, shown
 from rota.store.sqlite.transaction import QUERIES, Transaction
 
 MAX_LOOKED_AT: Final = 20_000
@@ -28,16 +27,16 @@ def record(
     within: Transaction,
     actor: Actor,
     action: str,
-    object: tuple[str, str | int | None],
+    about: tuple[str, str | int | None],
     fields: Mapping[str, object] = NOTHING,
 ) -> None:
     """Note a change that this transaction makes.
 
-    ``action`` is a noun and a verb (``type.pause``), ``object`` a kind and what names it (``("type",
+    ``action`` is a noun and a verb (``type.pause``), ``about`` a kind and what names it (``("type",
     "mail.send")``; None for many). ``fields`` are those that the change touched: their names are kept, and
     the values of those that :data:`rota.domain.audit.SHOWN` lists.
     """
-    kind, id = object
+    kind, id = about
     _add(
         within,
         actor,
@@ -59,7 +58,7 @@ def _add(
     within: Transaction,
     actor: Actor,
     action: str,
-    object: tuple[str, str | None],
+    about: tuple[str, str | None],
     fields: list[str],
     values: dict[str, object],
     *,
@@ -68,7 +67,7 @@ def _add(
 ) -> None:
     within.execute(
         "add_audit",
-        *(within.now, actor.kind, actor.id, actor.name, actor.address, actor.request_id, action, *object),
+        *(within.now, actor.kind, actor.id, actor.name, actor.address, actor.request_id, action, *about),
         *(json.encode(fields).decode(), json.encode(values).decode(), outcome, times),
     )
 

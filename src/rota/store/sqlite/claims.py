@@ -55,6 +55,7 @@ def serve(within: Transaction, claims: Sequence[Claim]) -> list[list[Job] | Rota
         shares.append([id for id, _ in share])
         picks += [_pick(within, claim, id, type) for id, type in share]
     claimed = {row[0]: Job(*row) for cursor in within.execute_rows("claim_jobs", picks) for row in cursor}
+    within.count_lanes("claimed", [(job.queue, job.type) for job in claimed.values()])
     return [
         [claimed[id] for id in share] if answer is None else answer
         for answer, share in zip(answers, shares, strict=True)
@@ -135,12 +136,14 @@ def _ready(within: Transaction, claim: Claim, limit: int) -> list[tuple[int, str
 
 def _heads(within: Transaction, claim: Claim) -> list[tuple[Lane, Candidate]]:
     closed = {name for name, each in within.types.items() if each.paused or each.deleted}
+    paused = within.paused_queues
     return [
         ((queue, type), (-priority, id))
         for queue, type, priority, id in within.execute("lane_heads")
         if (claim.types is None or type in claim.types)
         and (claim.queues is None or queue in claim.queues)
         and type not in closed
+        and queue not in paused
         and not type.startswith(RESERVED_PREFIX)
     ]
 

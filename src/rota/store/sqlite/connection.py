@@ -53,6 +53,10 @@ _READER: Mapping[str, int | str] = {
     "cache_size": -READER_CACHE_KIB,
     "query_only": "ON",
 }
+_COPY: Mapping[str, int | str] = {
+    "synchronous": "OFF",
+    "journal_mode": "MEMORY",
+}
 
 _PAUSE_SECONDS = (0.0005, 0.004)
 _CONSTRAINT = re.compile(r"[A-Z ]+ constraint failed: (?P<name>[\w., ]{1,200})")
@@ -82,6 +86,19 @@ def open_reader(path: Path) -> sqlite3.Connection:
     """
     _require_sqlite()
     return _open(path, {**_BOTH, **_READER})
+
+
+def open_copy(path: Path) -> sqlite3.Connection:
+    """A connection to a new file (mode 0600) for a copy of a whole database.
+
+    Nothing of it is durable until the caller has closed it and synced the file. Raises ``StartError`` when
+    the file cannot be made or there is one.
+    """
+    _require_sqlite()
+    if path.exists():
+        raise StartError("the copy's file exists already: name another one")
+    _create(path)
+    return _open(path, {**_BOTH, **_COPY})
 
 
 def immediate(connection: sqlite3.Connection, *, seconds: float = BUSY_SECONDS) -> None:

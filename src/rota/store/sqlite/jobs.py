@@ -19,7 +19,7 @@ from rota.domain.job import (
 )
 from rota.domain.retry import delay_ms
 from rota.errors import JobNotHeld, NotFound, RotaError
-from rota.store.base import Beaten, Enqueued
+from rota.store.base import Beaten, Enqueued, JobJudge
 from rota.store.sqlite.transaction import Transaction
 
 LOG_CUT = "[log limit reached: further lines are dropped]"
@@ -74,9 +74,11 @@ def enqueue(within: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
         pass
     if within.connection.total_changes - before == len(new):
         within.announced.update((job.queue, job.type) for job in new if job.due_at is None)
+        within.count_lanes("enqueued", [(job.queue, job.type) for job in new])
         return [Enqueued(job, True) for job in new]
     inserted = {id for (id,) in within.execute("job_ids_between", last + 1, last + len(new))}
     within.announced.update((job.queue, job.type) for job in new if job.id in inserted and job.due_at is None)
+    within.count_lanes("enqueued", [(job.queue, job.type) for job in new if job.id in inserted])
     return [Enqueued(job, True) if job.id in inserted else _known(within, job) for job in new]
 
 
@@ -141,6 +143,7 @@ def finish(within: Transaction, endings: Sequence[Finish], *, answer: bool) -> l
             verdicts[i] = jobs[ending.id] = _end(within, job, ending)
         except RotaError as refused:
             verdicts[i] = refused
+            within.reports_refused += 1
     for i in completes if answer else ():
         verdicts[i] = jobs[endings[i].id]
     return verdicts if answer else [each if isinstance(each, RotaError) else None for each in verdicts]
@@ -152,11 +155,11 @@ def _complete_all(within: Transaction, endings: Sequence[Finish]) -> bool:
         (each.id, each.owner, each.lease_token, each.result, within.now) for each in endings
     ]
     within.connection.execute("SAVEPOINT completes")
-    before = within.connection.total_changes
-    for _ in within.execute_rows("complete_jobs", rows):
-        pass
-    matched = within.connection.total_changes - before == len(rows)
-    if not matched:
+    lanes = [lane for cursor in within.execute_rows("complete_jobs", rows) for lane in cursor]
+    matched = len(lanes) == len(rows)
+    if matched:
+        within.count_lanes("completed", lanes)
+    else:
         within.connection.execute("ROLLBACK TO completes")
     within.connection.execute("RELEASE completes")
     return matched
@@ -178,7 +181,15 @@ def _end(within: Transaction, job: Job | None, ending: Finish) -> Job:
         changed = transitions.fail(job, ending, delay, within.now)
         record_failure(within, job, changed)
     save_job(within, changed)
+    within.count(_event(changed, ending.outcome), changed)
     return changed
+
+
+def _event(ended: Job, outcome: str) -> str:
+    """What happened to a job whose attempt ended; one that was asked to stop ends as cancelled."""
+    if ended.status != "pending":
+        return ended.status
+    return "released" if outcome == "release" else "retried"
 
 
 def release_held(within: Transaction, owner: str) -> None:
@@ -188,6 +199,7 @@ def release_held(within: Transaction, owner: str) -> None:
         freed = transitions.release(job, 0, within.now)
         freed.owner = freed.lease_token = freed.last_outcome = None
         save_job(within, freed)
+        within.count(_event(freed, "release"), freed)
 
 
 # --- heartbeat ------------------------------------------------------------------------------------
@@ -201,6 +213,7 @@ def beat(within: Transaction, beats: Sequence[Beat]) -> list[Beaten | RotaError]
         job = jobs.get(sign.id)
         if job is None or not transitions.held(job, sign.owner, sign.lease_token):
             verdicts.append(JobNotHeld(transitions.NOT_HELD))
+            within.reports_refused += 1
             continue
         changed = transitions.beat(job, sign, _beat_lease(within, job, sign), within.now)
         if sign.log:
@@ -242,12 +255,18 @@ def _append_log(within: Transaction, job: Job, text: str) -> None:
 def cancel(within: Transaction, id: int, visibility: Visibility) -> Job:
     changed = transitions.cancel(_visible(within, id, visibility), within.now)
     save_job(within, changed)
+    if changed.status == "cancelled":
+        within.count("cancelled", changed)
     return changed
 
 
-def replay(within: Transaction, id: int, visibility: Visibility) -> Job:
-    changed = transitions.replay(_visible(within, id, visibility), within.now)
+def replay(within: Transaction, id: int, visibility: Visibility, judge: JobJudge | None = None) -> Job:
+    job = _visible(within, id, visibility)
+    if judge is not None:
+        judge(job)
+    changed = transitions.replay(job, within.now)
     save_job(within, changed)
+    within.count("replayed", changed)
     return changed
 
 

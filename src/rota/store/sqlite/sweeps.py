@@ -45,6 +45,8 @@ def recover(within: Transaction, writable_since: int) -> int:
             record_failure(within, job, changed)
             save_job(within, changed)
             recovered += 1
+            within.leases_lost[job.queue, job.type] += 1
+            within.count("retried" if changed.status == "pending" else changed.status, changed)
         except sqlite3.IntegrityError as error:
             within.connection.execute("ROLLBACK TO lapse")
             log.error("job_not_recovered", job=job.id, error=describe(error))

@@ -24,13 +24,19 @@ from rota.store.sqlite.access import read_types
 from rota.store.sqlite.claims import serve
 from rota.store.sqlite.connection import data_version, describe, immediate
 from rota.store.sqlite.jobs import beat, enqueue, finish
+from rota.store.sqlite.queues import paused_queues
 from rota.store.sqlite.sweeps import sweep
 from rota.store.sqlite.transaction import Transaction
+from rota.telemetry import Telemetry
 
 LOOK_SECONDS: Final = 0.1
 """How often the writer looks whether another process has committed."""
 POLL_SECONDS: Final = 1.0
 """How often parked claims look for work that nobody announced."""
+HUNG_SECONDS: Final = 5.0
+"""A writer that has been busy with one batch for so long does not work any more."""
+
+VERBS: Final = {kind: kind.name.lower() for kind in Kind}
 
 log = structlog.get_logger("rota.store")
 T = TypeVar("T")
@@ -39,16 +45,20 @@ T = TypeVar("T")
 class Writer:
     """Runs batches on its own thread until the batcher is closed and drained."""
 
-    def __init__(self, connection: sqlite3.Connection, batcher: Batcher, clock: Clock) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, batcher: Batcher, clock: Clock, telemetry: Telemetry
+    ) -> None:
         self._connection = connection
         self._batcher = batcher
         self._clock = clock
+        self.telemetry = telemetry
+        self._turned_at = time.monotonic()
         self._types: dict[str, JobType] = {}
+        self._paused: frozenset[str] | None = None
         self._seen = -1
         self._polled = 0.0
         self.version = 0
         """Rises when types or tokens may have changed: by this process or by another one's commit."""
-        self.commits = 0
         self._thread = threading.Thread(target=self._run, name="rota-writer", daemon=True)
 
     def start(self) -> None:
@@ -57,9 +67,15 @@ class Writer:
     def join(self) -> None:
         self._thread.join()
 
+    @property
+    def works(self) -> bool:
+        """Whether the thread lives and has not hung in one batch for the last seconds."""
+        return self._thread.is_alive() and time.monotonic() - self._turned_at < HUNG_SECONDS
+
     def _run(self) -> None:
         while not self._batcher.drained:
             batch = self._batcher.take(LOOK_SECONDS)
+            self._turned_at = time.monotonic()
             try:
                 self._serve(batch)
             except Exception as error:
@@ -115,7 +131,7 @@ class Writer:
     def _rolled_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.rollback()
-        self._types = {}
+        self._forget()
         self._seen = -1
 
     def _changed_elsewhere(self) -> bool:
@@ -124,7 +140,7 @@ class Writer:
         if seen == self._seen:
             return False
         self._seen = seen
-        self._types = {}
+        self._forget()
         self.version += 1
         return True
 
@@ -136,14 +152,17 @@ class Writer:
         by_kind: dict[Kind, list[Member]] = {}
         for member in members:
             by_kind.setdefault(member.kind, []).append(member)
+        began = time.monotonic()
         immediate(self._connection)
         elsewhere = self._changed_elsewhere()
-        within = Transaction(self._connection, self._clock.now(), self._current_types, random)
+        within = Transaction(
+            self._connection, self._clock.now(), self._current_types, random, self._current_pauses
+        )
         verdicts: list[Verdict] = [
             (member, _verdict(member.item, within)) for member in by_kind.get(Kind.ADMIN, ())
         ]
         if Kind.ADMIN in by_kind:
-            self._types = {}
+            self._forget()
         if asked := by_kind.get(Kind.ENQUEUE):
             verdicts += _split(asked, enqueue(within, [job for each in asked for job in each.item]))
         if asked := by_kind.get(Kind.FINISH):
@@ -153,6 +172,7 @@ class Writer:
         if asked := by_kind.get(Kind.SWEEP):
             swept = sweep(within)
             verdicts += [(member, swept) for member in asked]
+        verdicts += [(member, _verdict(member.item, within)) for member in by_kind.get(Kind.BULK, ())]
         lanes = None if within.announced_all or elsewhere else within.announced
         woken = [] if alone else self._batcher.wake(lanes)
         claims = by_kind.get(Kind.CLAIM, []) + woken
@@ -164,7 +184,7 @@ class Writer:
             for member in woken:
                 self._batcher.park(member)
             raise
-        self.commits += 1
+        self._count(within, members, began)
         if Kind.ADMIN in by_kind:
             self.version += 1
         if alone:
@@ -177,10 +197,32 @@ class Writer:
                 verdicts.append((member, jobs))
         return verdicts
 
+    def _count(self, within: Transaction, members: Sequence[Member], began: float) -> None:
+        """The one place where the store counts: once a transaction, after its commit."""
+        telemetry, now = self.telemetry, time.monotonic()
+        telemetry.committed(sum(member.rows for member in members), now - began)
+        telemetry.jobs.update(within.happened)
+        if within.leases_lost:
+            telemetry.leases_lost.update(within.leases_lost)
+        telemetry.reports_refused += within.reports_refused
+        for member in members:
+            if member.asked_at is not None:
+                telemetry.served(VERBS[member.kind], now - member.asked_at)
+
     def _current_types(self) -> dict[str, JobType]:
         if not self._types:
             self._types = {each.name: each for each in read_types(self._connection, deleted=True)}
         return self._types
+
+    def _current_pauses(self) -> frozenset[str]:
+        if self._paused is None:
+            self._paused = paused_queues(self._connection)
+        return self._paused
+
+    def _forget(self) -> None:
+        """Drop what was read about types and queues."""
+        self._types = {}
+        self._paused = None
 
     def _finish(self, within: Transaction, asked: Sequence[Member]) -> list[Verdict]:
         answered = [member for member in asked if member.item[1]]

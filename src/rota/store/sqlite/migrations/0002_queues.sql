@@ -6,8 +6,3 @@ CREATE TABLE rota_queues (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
 ) STRICT;
-
--- With queue and type, so that delayed jobs are counted by lane from the index alone.
-DROP INDEX rota_jobs_delayed;
-CREATE INDEX rota_jobs_delayed ON rota_jobs (due_at, queue, type)
-    WHERE status = 'pending' AND due_at IS NOT NULL;

@@ -59,7 +59,8 @@ UPDATE rota_jobs SET
     finished_at = ending.column5
 FROM (VALUES /*rows*/ (?, ?, ?, ?, ?) /*end*/) AS ending
 WHERE rota_jobs.id = ending.column1 AND rota_jobs.status = 'running'
-    AND +rota_jobs.owner = ending.column2 AND rota_jobs.lease_token = ending.column3;
+    AND +rota_jobs.owner = ending.column2 AND rota_jobs.lease_token = ending.column3
+RETURNING queue, type;
 
 -- Everything that a transition may change.
 -- name: save_job

@@ -45,3 +45,12 @@ SELECT id, attempt, at, text FROM rota_job_logs WHERE job_id = ? AND id > ? ORDE
 
 -- name: pulse_at
 SELECT at FROM rota_pulse WHERE id = 1;
+
+-- Which of the leases, a JSON array of [id, owner, lease token in hex], are held, by their places.
+-- CROSS JOIN: the asked ones first, then each job by its id.
+-- name: held_leases
+SELECT asked.key
+FROM json_each(?) AS asked CROSS JOIN rota_jobs AS job ON job.id = json_extract(asked.value, '$[0]')
+WHERE job.status = 'running'
+    AND job.owner = json_extract(asked.value, '$[1]')
+    AND lower(hex(job.lease_token)) = json_extract(asked.value, '$[2]');
