@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from rota import __version__
 from rota.api import refusals, vocabulary
 from rota.api.call import HTML
 from rota.api.contract_page import contract_page
+from rota.api.examples import STRUCTS
 from rota.api.meta import needs_in_words, static
 from rota.api.route import Route
 from rota.problems import CONTENT_TYPE
@@ -22,8 +23,10 @@ _PROBLEM: Final = CONTENT_TYPE.decode()
 _FORM: Final = (
     "JSON in UTF-8. Instants are RFC 3339 in UTC, durations are seconds, ids are integers of up to 64 bits. "
     "Unknown fields and parameters are refused (422). Read answers tolerantly: later releases add fields. "
+    "Send X-Request-Id (1 to 64 letters, digits, dots, dashes, underscores) to name a request yourself. "
     "Every refusal is a problem whose type is a page that says what to do."
 )
+_ABOUT: Final = ("description", "examples")
 _TOKEN: Final = {
     "type": "http",
     "scheme": "bearer",
@@ -103,12 +106,40 @@ def document(routes: Sequence[Route]) -> bytes:
 
 def _described(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """A struct's schema with the words about it and its fields."""
-    made = {**schema, **vocabulary.STRUCTS.get(name, {})}
+    made = {**schema, **STRUCTS.get(name, {})}
     if "properties" in schema:
         made["properties"] = {
-            field: vocabulary.told(each, vocabulary.words_for(name, field))
-            for field, each in schema["properties"].items()
+            field: _told(each, _words_for(name, field)) for field, each in schema["properties"].items()
         }
+    return made
+
+
+def _words_for(struct: str, field: str) -> vocabulary.Words:
+    """The words for a field; none where nothing has been written about it."""
+    return vocabulary.FIELDS.get(f"{struct}.{field}") or vocabulary.FIELDS.get(field, {})
+
+
+def _told(schema: dict[str, Any], words: vocabulary.Words) -> dict[str, Any]:
+    """The schema with the words: constraints go to what it is when it is not null."""
+    if {} in schema.get("anyOf", ()):
+        schema = {key: value for key, value in schema.items() if key != "anyOf"}  # any JSON, null as well
+    constraints = {key: value for key, value in words.items() if key not in _ABOUT}
+    about = {key: words[key] for key in _ABOUT if key in words}
+    branches = schema.get("anyOf")
+    if branches is None:
+        return {**_constrained(schema, constraints), **about}
+    narrowed = [each if each == {"type": "null"} else _constrained(each, constraints) for each in branches]
+    return {**schema, "anyOf": narrowed, **about}
+
+
+def _constrained(schema: dict[str, Any], constraints: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in constraints:
+        kept = {key: schema[key] for key in ("default",) if key in schema}
+        return {**constraints, **kept}
+    made = {**schema, **constraints}
+    items = constraints.get("items")
+    if items is not None and "$ref" not in items and "items" in schema:
+        made["items"] = {**schema["items"], **items}
     return made
 
 
@@ -178,10 +209,10 @@ def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]
     if "{" in route.path:
         name = route.path[route.path.index("{") + 1 : route.path.index("}")]
         parameters.append(_parameter(name, "path", dict(vocabulary.PATH.get(name, {"type": "string"}))))
-    if route.path == "/jobs" and route.method == "POST":
-        words = {**vocabulary.FIELDS["idempotency_key"], "type": "string"}
-        words["description"] += " The same as the field idempotency_key."
-        parameters.append(_parameter("Idempotency-Key", "header", words))
+    parameters += [
+        _parameter(name, "header", dict(words))
+        for name, words in refusals.SENT_WITH.get((route.method, route.path), {}).items()
+    ]
     if route.query is not None:
         parameters += [
             _parameter(name, "query", _present(schema))

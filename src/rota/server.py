@@ -48,6 +48,7 @@ def serve(settings: Settings, environ: Mapping[str, str] | None = None) -> None:
         log.warning("runs_as_root", advice=warning)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run(settings, os.environ if environ is None else environ, _say_ready))
+    log.info("stopped", advice="Everything is on disk.")
 
 
 async def run(settings: Settings, environ: Mapping[str, str], ready: Callable[[str], None]) -> None:
@@ -55,6 +56,8 @@ async def run(settings: Settings, environ: Mapping[str, str], ready: Callable[[s
     check_bind(settings)
     clock = SystemClock()
     with _listening(settings) as listener:
+        if not settings.data.exists():
+            log.info("makes_new_data_folder", path=str(settings.data.absolute()))
         async with compose.opened(settings, environ, clock) as services:
             scheme = "https" if settings.tls_cert else "http"
             url = f"{scheme}://{bracketed(settings.host)}:{listener.getsockname()[1]}"

@@ -55,8 +55,8 @@ SINGLE_HEADERS: Final = (
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
-_NEEDLESS: Final = re.compile(rb"%(?:2[DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AE])", re.IGNORECASE)
-"""Escapes of letters, digits, ``-._~/`` and the backslash."""
+_NEEDLESS: Final = re.compile(rb"%(?:2[DEF]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.IGNORECASE)
+"""Escapes of letters, digits and ``-._~/``."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 
 _JOB: Final = re.compile(r"/jobs/([0-9]{1,18})(?:/|\Z)")
@@ -182,7 +182,7 @@ class Web:
         name = ""
         missing: RotaError | None = None
         if b"%" in scope["raw_path"] and _NEEDLESS.search(scope["raw_path"]):
-            path = ""  # written in another way than it need be, which gets round the rules of a proxy in front
+            path = ""  # spelt in another way than it need be, to get round the rules of a proxy in front
         endpoint = self._literal.get((scope["method"], path))
         if endpoint is None:
             endpoint, name, missing = self._table.find(scope["method"], path)

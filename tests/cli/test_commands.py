@@ -24,6 +24,12 @@ def mail(rota: Rota, request: pytest.FixtureRequest) -> str:
     return str(name)
 
 
+def worker(server: Server) -> httpx2.Client:
+    """A client for the calls that no command makes."""
+    headers = {"Authorization": f"Bearer {server.admin_token}"}
+    return httpx2.Client(base_url=server.url, headers=headers, trust_env=False)
+
+
 class TestEnqueue:
     def test_job_is_stored_and_followed_by_its_number(self, rota: Rota, mail: str) -> None:
         ended = rota.done("enqueue", mail, '{"to": "ann"}')
@@ -57,6 +63,14 @@ class TestEnqueue:
         ).json()
         assert (job["priority"], job["max_retries"], job["timeout_seconds"]) == ("high", 7, 90)
         assert job["run_at"] > job["created_at"]
+
+    def test_misspelt_type_shows_the_one_that_was_meant(self, rota: Rota) -> None:
+        rota.done("types", "put", "invoice.send")
+        ended = rota("enqueue", "invoice.sned")
+        assert ended.code == 1
+        assert "the type invoice.sned is not declared. Did you mean invoice.send?" in ended.err
+        assert "rota types put invoice.sned" in ended.err
+        assert "types put" not in rota("enqueue", "Not A Name").err
 
     def test_instant_is_kept(self, rota: Rota, mail: str) -> None:
         soon = datetime.fromtimestamp(SystemClock().now() // 1000 + 3600, UTC)
@@ -98,6 +112,28 @@ class TestJobs:
         assert len(rota.done(*narrow, "--created-after", "2020-01-01T00:00:00Z").json()["items"]) == 2
         assert rota.done(*narrow, "--created-before", "2020-01-01T00:00:00Z").json()["items"] == []
 
+    def test_token_that_sees_no_job_does_not_deny_that_there_are_any(
+        self, rota: Rota, mail: str, server: Server
+    ) -> None:
+        rota.done("enqueue", mail)
+        rota.done("tokens", "create", "sees-none", "--preset", "producer", "--out", "none.token")
+        ended = rota.with_variables(ROTA_URL=server.url).done("jobs", "list", "--token-file", "none.token")
+        assert "no job that this token may see" in ended.err
+
+    def test_running_job_is_asked_to_stop_and_what_that_means_is_told(
+        self, rota: Rota, mail: str, server: Server
+    ) -> None:
+        id = str(rota.done("enqueue", mail, "--json").json()["id"])
+        with worker(server) as http:
+            http.post("/jobs/claim", json={"types": [mail]}).raise_for_status()
+        assert "then another worker gets it" in rota.done("jobs", "show", id).out
+        assert "a sync function that does not look for it" in rota.done("jobs", "cancel", id).out
+
+    def test_dead_letters_are_called_failed(self, rota: Rota) -> None:
+        ended = rota("jobs", "list", "--status", "dead")
+        assert ended.code == 1
+        assert "dead letters are failed" in ended.err
+
     def test_empty_list_says_what_to_do_next(self, rota: Rota) -> None:
         ended = rota.done("jobs", "list", "--type", "no.such")
         assert ended.out == ""
@@ -106,9 +142,7 @@ class TestJobs:
     def test_waiting_job_says_when_it_is_due(self, rota: Rota, mail: str, server: Server) -> None:
         later = rota.done("enqueue", mail, "--delay", "2h", "--json").json()["id"]
         rota.done("enqueue", mail, "--priority", "critical", "--json")
-        with httpx2.Client(
-            base_url=server.url, headers={"Authorization": f"Bearer {server.admin_token}"}, trust_env=False
-        ) as http:
+        with worker(server) as http:
             held = http.post("/jobs/claim", json={"types": [mail]}).json()
             http.post(
                 f"/jobs/{held['id']}/fail",
@@ -178,8 +212,17 @@ class TestTypes:
         listed = rota.done("types", "list", "--json").json()["items"]
         assert "t.whole" not in {one["name"] for one in listed}
 
+    def test_deleting_a_type_tells_what_becomes_of_its_jobs(self, rota: Rota) -> None:
+        rota.done("types", "put", "t.waits")
+        for _ in range(3):
+            rota.done("enqueue", "t.waits")
+        assert "Jobs of it that wait: 3. They come out" in rota.done("types", "delete", "t.waits").err
+
     def test_put_again_sets_what_is_left_out_to_its_default(self, rota: Rota) -> None:
         rota.done("types", "put", "t.again", "--max-retries", "9")
+        lost = rota.done("types", "put", "t.again", "--backoff-base", "5s").err
+        assert "max retries 9 → 3" in lost
+        assert "base seconds 2.0 → 5.0" in lost
         assert rota.done("types", "put", "t.again", "--json").json()["max_retries"] == 3
 
 
@@ -262,6 +305,12 @@ class TestTokens:
         rota.done("tokens", "revoke", "taken")
         assert "has been revoked" in rota(*again).err
         assert not (rota.folder / "again.token").exists()
+
+    def test_type_that_is_not_declared_is_told(self, rota: Rota, mail: str) -> None:
+        flags = ("--preset", "worker", "--types", mail, "--types", "nope")
+        told = rota.done("tokens", "create", "for-nope", *flags).err
+        assert "There is no type nope yet" in told
+        assert f"no type {mail}" not in told
 
     def test_file_and_json_exclude_each_other(self, rota: Rota) -> None:
         ended = rota("tokens", "create", "both", "--preset", "producer", "--out", "both.token", "--json")

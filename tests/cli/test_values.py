@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rota.cli.failures import Misuse
-from rota.cli.values import duration, instant
+from rota.cli.values import duration, instant, spoken
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,13 @@ def test_durations_are_read_in_any_unit(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Misuse, match="not a duration"):
         duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.25, "0.25 s"), (90, "90 s"), (300, "5 min"), (3600, "1 h"), (172_800, "2 d")]
+)
+def test_durations_are_said_in_their_largest_whole_unit(seconds: float, said: str) -> None:
+    assert spoken(seconds) == said
 
 
 def test_instants_are_read_with_their_zone() -> None:

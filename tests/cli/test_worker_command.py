@@ -68,7 +68,7 @@ def test_worker_runs_jobs_and_stops_in_order(rota: Rota, module: str) -> None:
         out, err = worker.communicate(timeout=20)
     assert worker.returncode == 0, err
     assert out == ""
-    assert f"serving {module}.add, {module}.twice" in err
+    assert f"asking for jobs of type {module}.add, {module}.twice" in err
 
 
 def test_name_after_the_colon_narrows_what_is_served(rota: Rota, module: str) -> None:
@@ -79,7 +79,7 @@ def test_name_after_the_colon_narrows_what_is_served(rota: Rota, module: str) ->
         worker.send_signal(signal.SIGINT)
         _, err = worker.communicate(timeout=20)
     assert worker.returncode == 0, err
-    assert f'"event":"serving {module}.twice from' in err.splitlines()[0]
+    assert f'"event":"asking for jobs of type {module}.twice at' in err.splitlines()[0]
     assert rota.done("jobs", "show", str(other["id"]), "--json").json()["status"] == "pending"
 
 
@@ -87,19 +87,20 @@ def test_name_after_the_colon_narrows_what_is_served(rota: Rota, module: str) ->
     ("source", "parts"),
     [
         (None, ("There is no module",)),
+        ("", ("Did you mean mine?",)),
         ("x = 1", ("holds no tasks",)),
         ("import no_such_library_here", ("ModuleNotFoundError", "no_such_library_here", "line 1")),
         ("\nraise ValueError('on purpose')", ("ValueError: on purpose", "line 2")),
         ("def (", ("SyntaxError",)),
     ],
-    ids=["missing", "empty", "library", "raises", "syntax"],
+    ids=["missing", "file", "empty", "library", "raises", "syntax"],
 )
 def test_module_that_is_of_no_use_is_refused(
     rota: Rota, tmp_path: Path, source: str | None, parts: tuple[str, ...]
 ) -> None:
     if source is not None:
         (tmp_path / "mine.py").write_text(source)
-    ended = rota.process("worker", "mine")
+    ended = rota.process("worker", "mine.py" if source == "" else "mine")
     assert ended.code == 1
     assert ended.err.startswith("error: ")
     for part in parts:

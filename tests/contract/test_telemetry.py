@@ -61,7 +61,9 @@ async def test_a_batch_counts_what_was_accepted_of_it(store: Store, answer: bool
     await enqueued(store, *(new_job() for _ in range(300)))
     held = await store.claim(claim_of(300))
     endings = [ending(job) for job in held]
-    await store.finish([*endings[:200], Finish(held[299].id, "t-other", b"x" * 16, "complete")], answer=answer)
+    await store.finish(
+        [*endings[:200], Finish(held[299].id, "t-other", b"x" * 16, "complete")], answer=answer
+    )
     assert jobs(store.telemetry) == {"enqueued": 300, "claimed": 300, "completed": 200}
     await store.finish(endings[200:], answer=answer)
     assert jobs(store.telemetry)["completed"] == 300

@@ -50,6 +50,16 @@ def test_every_problem_has_its_page_and_nothing_is_echoed(server: LiveServer) ->
     assert "script" not in answer.text
 
 
+def test_the_server_tells_of_a_new_data_folder_and_of_its_end(tmp_path: Path) -> None:
+    with LiveServer(tmp_path) as server:
+        (line,) = (line for line in server.log.splitlines() if "makes_new_data_folder" in line)
+        assert line.endswith(f" path={server.data}")
+        assert "Everything is on disk" not in server.log
+    assert "Everything is on disk" in server.log
+    with LiveServer(tmp_path) as again:
+        assert again.log.count("makes_new_data_folder") == 1
+
+
 def test_a_full_disk_is_told_and_stops_new_jobs_and_nothing_else(tmp_path: Path) -> None:
     with LiveServer(tmp_path) as server:
         name = server.type()

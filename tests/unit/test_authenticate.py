@@ -97,6 +97,12 @@ async def test_whatever_is_no_valid_token_is_a_401(
     assert error.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+async def test_an_empty_token_is_called_so(authenticator: Authenticator) -> None:
+    for header in (b"Bearer", b"Bearer ", b"Bearer   "):
+        assert "the token is empty" in (await refused(authenticator, header)).detail
+    assert "empty" not in (await refused(authenticator, b"Bearer rota_")).detail
+
+
 async def test_a_wrong_secret_under_a_known_key_id_is_refused(
     store: Store, authenticator: Authenticator
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rota.api import refusals, vocabulary
 from rota.api.contract_page import contract_page
+from rota.api.examples import STRUCTS
 from rota.api.meta import advice
 from rota.api.routes import ROUTES
 from rota.errors import BY_CODE
@@ -104,13 +105,13 @@ def test_every_word_is_about_a_field_that_there_is() -> None:
         for field in schema.get("properties", ())
     }
     assert {word.rpartition(".")[2] for word in vocabulary.FIELDS} - fields == set()
-    assert set(vocabulary.STRUCTS) - set(DOCUMENT["components"]["schemas"]) == set()
+    assert set(STRUCTS) - set(DOCUMENT["components"]["schemas"]) == set()
 
 
 def test_examples_are_what_the_server_would_take() -> None:
     bodies = {route.body for route in ALL if route.body is not None}
     shown = {kind.__name__: kind for kind in bodies} | {"Problem": Problem}
-    for name, words in vocabulary.STRUCTS.items():
+    for name, words in STRUCTS.items():
         for example in words.get("examples", ()):
             msgspec.json.decode(msgspec.json.encode(example), type=shown[name])
 

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from rota.clock import FakeClock
-from rota.errors import RotaError
+from rota.errors import Forbidden, RotaError, ValidationFailed
 from rota.services.backlog import Backlog
 from rota.services.disk import Disk
 from rota.services.endings import Endings
@@ -60,3 +60,31 @@ async def test_a_type_that_another_process_has_just_put_is_known(
 ) -> None:
     answer = await ask(queue)
     assert not (isinstance(answer, list) and any(isinstance(one, RotaError) for one in answer))
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "says"),
+    [
+        ({"mail"}, "mial", "the token may use the types mail only, not mial"),
+        ({"mail"}, "No Name", "the token may use the types mail only"),
+        ({f"t{n:02d}" for n in range(11)}, "mail", "t09 and others only, not mail"),
+    ],
+)
+async def test_refusal_of_a_type_out_of_range_names_it_and_the_range(
+    queue: Queue, own: set[str], asked: str, says: str
+) -> None:
+    narrow = principal("jobs:enqueue", "jobs:work", types=own)
+    for refused in (
+        queue.enqueue(narrow, EnqueueRequest(type=asked)),
+        queue.claim(narrow, ClaimRequest(types=[asked])),
+    ):
+        with pytest.raises(Forbidden) as told:
+            await refused
+        assert told.value.detail.endswith(says)
+
+
+async def test_only_types_in_range_are_suggested(queue: Queue) -> None:
+    for types, says in ((None, "Did you mean mail?"), ({"mial"}, "Declare it first: PUT /types/mial.")):
+        with pytest.raises(ValidationFailed) as told:
+            await queue.enqueue(principal("jobs:enqueue", types=types), EnqueueRequest(type="mial"))
+        assert told.value.detail.endswith(says)

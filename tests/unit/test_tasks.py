@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from rota import Task, Tasks, task
+import rota
+from rota import JobInfo, Task, Tasks, task
 from rota.client.calls import spec_of
 from rota.client.tasks import BadPayload, load
 from rota.errors import StartError
@@ -48,6 +49,10 @@ def test_the_options_go_with_the_job() -> None:
     assert job.payload == {"to": Address("High Street"), "tags": ["a"]}
 
 
+def test_package_shows_its_public_names() -> None:
+    assert set(rota.__all__) <= set(dir(rota))
+
+
 def test_options_of_one_enqueue_go_before_those_of_the_task() -> None:
     at = configured.options(delay_seconds=60, idempotency_key="order-7", priority="low")
     job = at.job(Address("High Street"))
@@ -71,6 +76,21 @@ def test_misspelt_option_is_refused_with_the_one_that_was_meant(given: str, says
 def test_options_beside_a_spec_are_refused_with_the_place_for_them() -> None:
     with pytest.raises(TypeError, match=r"fn\.options\(delay_seconds=…\)"):
         spec_of(plain.job(1), UNSET, {"delay_seconds": 1})
+
+
+def test_misspelt_argument_is_told_with_the_one_that_is_missing() -> None:
+    with pytest.raises(BadPayload, match=r"unknown field `txt`.*; missing: `to`"):
+        configured.arguments(b'{"txt": "a"}')
+    with pytest.raises(BadPayload, match=r"unknown field `m`$"):
+        plain.arguments(b'{"n": 1, "m": 2}')
+
+
+def test_job_is_shown_in_one_short_word() -> None:
+    now = datetime.now(UTC)
+    job = JobInfo(
+        id=7, type="plain", queue="q", status="pending", priority="low", created_at=now, updated_at=now
+    )
+    assert repr(job) == "<job 7 plain pending>"
 
 
 def test_what_the_task_does_not_say_is_left_to_the_type() -> None:

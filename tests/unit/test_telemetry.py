@@ -36,7 +36,7 @@ def logged() -> Iterator[tuple[str, object]]:
                 yield f"{path.relative_to(SOURCES)}:{node.lineno}", name
 
 
-@pytest.mark.parametrize(("place", "event"), list(logged()), ids=lambda value: str(value))
+@pytest.mark.parametrize(("place", "event"), list(logged()), ids=str)
 def test_every_logged_event_is_declared(place: str, event: object) -> None:
     assert event in EVENTS, f"{place}: give it a meaning in telemetry.EVENTS"
 

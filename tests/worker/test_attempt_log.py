@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rota import Fail, Retry, Task
+from rota import Fail, Retry, Task, Worker
+from rota.errors import Unauthenticated
 from tests.worker.conftest import Place
 
 
@@ -75,6 +76,29 @@ async def test_retry_tells_when(place: Place, lines: Callable[[], list[tuple[str
     assert warning in lines()
     assert ("DEBUG", f"{which} 2 of 4 begins") in lines()
     assert lines()[-1] == ("DEBUG", f"{which} 2 of 4 is complete")
+
+
+async def test_end_refused_after_revocation_promises_the_job_to_another_worker(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def handler() -> None:
+        begun.set()
+        await go_on.wait()
+
+    task = Task(handler, name=await place.type())
+    job = await task.enqueue(place.client)
+    made = await place.client.tokens.create(task.name, preset="worker")
+    serving = asyncio.create_task(Worker(place.url, made.token, [task]).serve())
+    await begun.wait()
+    await place.client.tokens.revoke(made.key_id)
+    go_on.set()
+    with pytest.raises(Unauthenticated):
+        await serving
+    assert f"the end of job {job.id} was refused; another worker will get the job" in caplog.text
+    assert (await place.client.get(job.id)).status == "pending"
 
 
 async def test_what_the_worker_itself_decides_is_told_as_well(

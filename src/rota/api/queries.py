@@ -80,7 +80,8 @@ def _instant(text: str | None, field: str) -> int | None:
 def _statuses(text: str) -> frozenset[str]:
     statuses = frozenset(text.split(","))
     if not statuses <= frozenset(STATUSES):
-        raise ValidationFailed.of("status", "unknown-status", f"must be some of {', '.join(STATUSES)}")
+        dead = "; dead letters are failed" if "dead" in text else ""
+        raise ValidationFailed.of("status", "unknown-status", f"must be some of {', '.join(STATUSES)}{dead}")
     return statuses
 
 

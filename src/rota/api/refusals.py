@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rota.api.meta import advice
 from rota.api.route import Route
+from rota.api.vocabulary import FIELDS
 from rota.errors import BY_CODE, BY_STATUS, StartError
 
 _ANY_CALL: Final = frozenset({400, 408, 422, 429, 431, 500, 503})
@@ -62,6 +63,27 @@ _OF_ANSWERS: Final = {
     ("PUT", "/queues/{name}", 201): ("Location",),
     ("GET", "/", 302): ("Location",),
 }
+
+
+_TRACE: Final = {
+    "traceparent": {
+        "type": "string",
+        "description": "The trace to go on with, in the form of the W3C; anything else is ignored.",
+        "examples": ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"],
+    }
+}
+SENT_WITH: Final[Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]] = {
+    ("POST", "/jobs"): {
+        "Idempotency-Key": {
+            **FIELDS["idempotency_key"],
+            "type": "string",
+            "description": "The same as the field idempotency_key: the same key never makes a second job.",
+        },
+        **_TRACE,
+    },
+    ("POST", "/jobs/batch"): _TRACE,
+}
+"""The headers that a request may bring."""
 
 
 def statuses(route: Route) -> list[int]:

@@ -33,7 +33,6 @@ from rota.services.workers import MAX_DESCRIPTION as WORKER_DESCRIPTION
 
 Words = Mapping[str, Any]
 """Keywords of JSON Schema: ``description`` and the constraints."""
-_ABOUT: Final = ("description", "examples")
 
 MAX_ID: Final = 2**63 - 1
 MAX_PATH_ID: Final = 10**18 - 1
@@ -109,47 +108,6 @@ PATH: Final[Mapping[str, Words]] = {
     },
 }
 """The variable segments of paths."""
-
-STRUCTS: Final[Mapping[str, Words]] = {
-    "EnqueueRequest": {
-        "examples": [
-            {
-                "type": "mail.send",
-                "payload": {"to": "ann@example.org"},
-                "priority": "medium",
-                "delay_seconds": 60,
-            }
-        ]
-    },
-    "EnqueueBatchRequest": {
-        "examples": [{"jobs": [{"type": "mail.send", "payload": 1}, {"type": "mail.send", "payload": 2}]}]
-    },
-    "ClaimRequest": {"examples": [{"types": ["mail.send"], "wait_seconds": 20, "instance": "host-1.4711"}]},
-    "ClaimBatchRequest": {"examples": [{"types": ["mail.send"], "limit": 50}]},
-    "CompleteRequest": {"examples": [{"lease_token": "0" * 32, "result": {"sent": True}}]},
-    "FailRequest": {"examples": [{"lease_token": "0" * 32, "error": "SMTP 421", "retry_in_seconds": 30}]},
-    "HeartbeatRequest": {
-        "examples": [{"lease_token": "0" * 32, "started": True, "progress": {"current": 3, "total": 10}}]
-    },
-    "ReleaseRequest": {"examples": [{"lease_token": "0" * 32, "snooze_seconds": 60}]},
-    "FinishBatchRequest": {
-        "examples": [{"outcomes": [{"id": 17, "lease_token": "0" * 32, "outcome": "complete", "result": 1}]}]
-    },
-    "HeartbeatBatchRequest": {"examples": [{"beats": [{"id": 17, "lease_token": "0" * 32}]}]},
-    "ChangeRequest": {"minProperties": 1, "examples": [{"priority": "high"}]},
-    "ActionRequest": {
-        "examples": [
-            {"action": "replay", "dry_run": True, "filter": {"status": "failed", "type": "mail.send"}}
-        ]
-    },
-    "TypeRequest": {
-        "examples": [{"description": "Sends a mail", "max_retries": 5, "backoff": {"base_seconds": 10}}]
-    },
-    "TokenRequest": {"examples": [{"name": "mailer", "preset": "worker", "types": ["mail.send"]}]},
-    "RotateRequest": {"examples": [{"grace_seconds": 3600}]},
-    "Problem": {"required": ["type", "title", "status", "detail", "request_id"]},
-}
-"""Of whole structs: examples, and what holds of all fields together."""
 
 FIELDS: Final[Mapping[str, Words]] = {
     # jobs
@@ -408,32 +366,3 @@ FIELDS: Final[Mapping[str, Words]] = {
     "times": {"description": "Above 1 for refusals that were counted together.", "minimum": 1},
 }
 """By ``Struct.field`` where the struct gives the word a meaning of its own, else by the name of the field."""
-
-
-def words_for(struct: str, field: str) -> Words:
-    """The words for a field; none where nothing has been written about it."""
-    return FIELDS.get(f"{struct}.{field}") or FIELDS.get(field, {})
-
-
-def told(schema: dict[str, Any], words: Words) -> dict[str, Any]:
-    """The schema with the words: constraints go to what it is when it is not null."""
-    if {} in schema.get("anyOf", ()):
-        schema = {key: value for key, value in schema.items() if key != "anyOf"}  # any JSON, null as well
-    constraints = {key: value for key, value in words.items() if key not in _ABOUT}
-    about = {key: words[key] for key in _ABOUT if key in words}
-    branches = schema.get("anyOf")
-    if branches is None:
-        return {**_constrained(schema, constraints), **about}
-    narrowed = [each if each == {"type": "null"} else _constrained(each, constraints) for each in branches]
-    return {**schema, "anyOf": narrowed, **about}
-
-
-def _constrained(schema: dict[str, Any], constraints: Mapping[str, Any]) -> dict[str, Any]:
-    if "$ref" in constraints:
-        kept = {key: schema[key] for key in ("default",) if key in schema}
-        return {**constraints, **kept}
-    made = {**schema, **constraints}
-    items = constraints.get("items")
-    if items is not None and "$ref" not in items and "items" in schema:
-        made["items"] = {**schema["items"], **items}
-    return made

@@ -12,7 +12,7 @@ from cyclopts import App
 
 from rota.cli import actions, output
 from rota.cli.connection import JsonFlag, Server, ask, converse
-from rota.cli.values import INSTANT
+from rota.cli.values import INSTANT, spoken
 from rota.client import calls
 from rota.client.aio import AsyncClient
 from rota.client.jobs import AttemptInfo, JobInfo, LogInfo
@@ -194,7 +194,7 @@ def _show_job(job: JobInfo) -> None:
             ("lease until", None if lease is None else f"{lease}, then another worker gets it"),
             ("finished", output.moment(job.finished_at)),
             ("worker", job.worker_id),
-            ("timeout", None if job.timeout_seconds is None else f"{job.timeout_seconds:g} s"),
+            ("timeout", None if job.timeout_seconds is None else spoken(job.timeout_seconds)),
             ("idempotency key", job.idempotency_key),
             ("progress", _progress(job)),
             ("payload", _json_text(job.payload_json)),

@@ -107,7 +107,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], spare: Sequence
         column: max(len(column), *(len(line[at]) for line in lines)) for at, column in enumerate(columns)
     }
     for column in spare:
-        if sum(widths.values()) + 2 * len(widths) > stdout().width:
+        if sum(widths.values()) + 3 * len(widths) > stdout().width:
             del widths[column]
     shown = Table(box=box.SIMPLE_HEAD if stdout().is_terminal else None, pad_edge=False, header_style="bold")
     for column in widths:

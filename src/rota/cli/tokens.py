@@ -15,12 +15,12 @@ from cyclopts import App, Parameter
 from rota.cli import output
 from rota.cli.connection import JsonFlag, Reply, Server, ask, converse, with_body
 from rota.cli.failures import Misuse, NextStep
-from rota.cli.values import DURATION, INSTANT, NAMES
+from rota.cli.values import DURATION, INSTANT, NAMES, spoken
 from rota.client import calls
 from rota.client.aio import AsyncClient
 from rota.client.jobs import NewToken, TokenInfo
 from rota.domain.access import PRESETS
-from rota.errors import NameTaken, RotaError
+from rota.errors import Forbidden, NameTaken, RotaError
 
 Preset = Literal["producer", "worker", "observer", "operator", "integrator", "admin"]
 Out = Annotated[Path | None, Parameter(metavar="FILE")]
@@ -167,7 +167,20 @@ def create(
             reply = ask(server, calls.create_token(name, options))
         except NameTaken as taken:
             raise _taken(server, name, taken) from None
-        return _hand_over(reply, file, "Keep it in a file of mode 0600.", as_json)
+        _hand_over(reply, file, "Keep it in a file of mode 0600.", as_json)
+    if types is not None and not as_json:
+        for name in _undeclared(server, types):
+            output.hint(f"There is no type {name} yet; declare it with: rota types put {name}")
+    return
+
+
+def _undeclared(server: Server, types: list[str]) -> list[str]:
+    """Those of the types that are not declared; none where the declared ones may not be read."""
+    try:
+        declared = {one.name for one in converse(server, lambda client: client.types.list())}
+    except Forbidden:
+        return []
+    return sorted(set(types) - declared)
 
 
 @tokens.command(
@@ -203,7 +216,7 @@ def rotate(
         found = await _found(client, token)
         return await client.send(with_body(calls.rotate_token(found.key_id if found else token, grace)))
 
-    old = f"works for {grace:g} s more" if grace else "has ended"
+    old = f"works for {spoken(grace)} more" if grace else "has ended"
     with _reserved(out, as_json) as file:
         return _hand_over(converse(server, talk), file, f"The old secret {old}.", as_json)
 

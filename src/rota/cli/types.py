@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,12 +10,13 @@ import msgspec
 from cyclopts import App
 
 from rota.cli import output
-from rota.cli.connection import JsonFlag, Server, ask
-from rota.cli.values import DURATION, FLAG
+from rota.cli.connection import JsonFlag, Reply, Server, ask, converse, with_body
+from rota.cli.values import DURATION, FLAG, spoken
 from rota.client import calls
+from rota.client.aio import AsyncClient
 from rota.client.jobs import TypeInfo
 from rota.domain.retry import Backoff
-from rota.errors import ValidationFailed
+from rota.errors import Forbidden, NotFound, ValidationFailed
 
 types = App(
     name="types",
@@ -53,7 +55,7 @@ def list_types(*, server: Server = Server(), as_json: JsonFlag = False) -> None:
                 one.queue,
                 one.default_priority,
                 str(one.max_retries),
-                f"{one.lease_seconds:g}s",
+                spoken(one.lease_seconds),
                 one.description,
             )
             for one in reply.value.items
@@ -169,10 +171,19 @@ def put(
     )
     if paused:
         options["paused"] = True
-    reply = ask(server, calls.put_type(name, options))
+
+    async def talk(client: AsyncClient) -> tuple[TypeInfo | None, Reply[TypeInfo]]:
+        before = None
+        with contextlib.suppress(NotFound, Forbidden):
+            before = await client.send(calls.type(name))
+        return before, await client.send(with_body(calls.put_type(name, options)))
+
+    before, reply = converse(server, talk)
     if as_json:
         return output.document(reply.body)
     output.say(f"The server takes jobs of type {reply.value.name}.")
+    if before is not None and (changes := _changes(before, reply.value)):
+        output.hint(f"It was there already; replaced: {', '.join(changes)}")
     return output.hint(f"Hand one in with: rota enqueue {reply.value.name} '{{}}'")
 
 
@@ -184,7 +195,7 @@ Examples:
   rota types delete mail.send""",
 )
 def delete(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
-    """Delete a type: no new jobs of it are taken.
+    """Delete a type: no new jobs of it are taken, and those that wait are not handed out.
 
     Parameters
     ----------
@@ -192,8 +203,14 @@ def delete(name: str, /, *, server: Server = Server(), as_json: JsonFlag = False
         The type's name.
     """
     ask(server, calls.delete_type(name))
-    if not as_json:
-        output.say(f"The type {name} is deleted.")
+    if as_json:
+        return
+    output.say(f"The type {name} is deleted.")
+    with contextlib.suppress(Forbidden):
+        waiting = ask(server, calls.jobs({"type": name, "status": "pending"}, 200, None)).value
+        if waiting.items:
+            number = f"{len(waiting.items)}{' and more' if waiting.next_cursor else ''}"
+            output.hint(f"Jobs of it that wait: {number}. They come out when it is put again.")
 
 
 @types.command(
@@ -261,13 +278,33 @@ def _schema(one: TypeInfo) -> str:
     return text
 
 
+def _changes(before: TypeInfo, after: TypeInfo) -> list[str]:
+    """What a put has changed, as ``max retries 5 → 3``."""
+    old, new = _settings(before), _settings(after)
+    return [
+        f"{name.replace('_', ' ')} {old[name]} → {new[name]}" for name in new if old.get(name) != new[name]
+    ]
+
+
+def _settings(one: TypeInfo) -> dict[str, Any]:
+    settings = msgspec.structs.asdict(one)
+    settings |= {f"backoff_{name}": value for name, value in msgspec.structs.asdict(one.backoff).items()}
+    for name in ("backoff", "created_at", "updated_at"):
+        del settings[name]
+    return settings
+
+
 def _show(one: TypeInfo) -> None:
     pause = one.backoff
     growth = {
         "none": "at once",
-        "fixed": f"always {pause.base_seconds:g} s",
-        "exponential": f"{pause.base_seconds:g} s, then ×{pause.factor:g}, at most {pause.cap_seconds:g} s",
+        "fixed": f"always {spoken(pause.base_seconds)}",
+        "exponential": (
+            f"{spoken(pause.base_seconds)}, then ×{pause.factor:g}, at most {spoken(pause.cap_seconds)}"
+        ),
     }[pause.strategy]
+    if pause.strategy != "none" and pause.jitter:
+        growth += f", and by chance up to {pause.jitter:.0%} more"
     output.fields(
         (
             ("name", one.name),
@@ -277,8 +314,8 @@ def _show(one: TypeInfo) -> None:
             ("priority", one.default_priority),
             ("retries", str(one.max_retries)),
             ("pause before a retry", growth),
-            ("lease", f"{one.lease_seconds:g} s"),
-            ("timeout", "none" if one.timeout_seconds is None else f"{one.timeout_seconds:g} s"),
+            ("lease", spoken(one.lease_seconds)),
+            ("timeout", "none" if one.timeout_seconds is None else spoken(one.timeout_seconds)),
             ("largest payload", f"{one.max_payload_bytes:,} bytes"),
             ("idempotent", "yes" if one.idempotent else "no"),
             ("payload schema", _schema(one)),

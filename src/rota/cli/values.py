@@ -28,6 +28,14 @@ def duration(text: str) -> float:
     return seconds
 
 
+def spoken(seconds: float) -> str:
+    """A duration as one says it: ``90 s``, ``5 min``, ``1 h``."""
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
 def instant(text: str) -> datetime:
     """An RFC 3339 instant with its zone. Raises Misuse for anything else."""
     try:

@@ -106,7 +106,7 @@ def run_worker(
         grace_seconds=grace,
         insecure_http=server.insecure_http,
     )
-    log.info("serving %s from %s", ", ".join(names), url)
+    log.info("asking for jobs of type %s at %s", ", ".join(names), url)
     made.run()
 
 

@@ -136,6 +136,9 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_mismatch: bool = False
     """In the answer to an enqueue: the job stored earlier has another type or payload."""
 
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.type} {self.status}>"
+
     @property
     def payload(self) -> Any:
         return msgspec.json.decode(self.payload_json)

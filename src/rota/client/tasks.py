@@ -153,8 +153,20 @@ class Task(Generic[P, R]):
         try:
             return self._decode(payload)
         except (msgspec.DecodeError, RecursionError) as fault:
-            said = _INNER_PATH.sub(r" - at `\2\1`", str(fault))
-            raise BadPayload(f"{self.name}: {said}".replace("`$.", "argument `")) from None
+            said = _INNER_PATH.sub(r" - at `\2\1`", str(fault)).replace("`$.", "argument `")
+            raise BadPayload(f"{self.name}: {said}{self._missing_beside(said, payload)}") from None
+
+    def _missing_beside(self, said: str, payload: bytes | msgspec.Raw) -> str:
+        """The arguments that a payload with a misspelt name lacks: that name is all the decoder tells."""
+        if "unknown field" not in said:
+            return ""
+        given = msgspec.json.decode(payload)
+        missing = [
+            f"`{one.name}`"
+            for one in self._signature.parameters.values()
+            if one.default is one.empty and isinstance(given, dict) and one.name not in given
+        ]
+        return f"; missing: {', '.join(missing)}" if missing else ""
 
     def argument_schema(self) -> dict[str, Any] | None:
         """JSON Schema of the arguments; None where it cannot be told. Raises StartError as ``check`` does."""
@@ -310,6 +322,9 @@ def load(where: str) -> Tasks:
     The current folder is searched too. Raises StartError when there is no such module or no task in it.
     """
     path, _, name = where.partition(":")
+    if path.endswith(".py"):
+        module_name = path.removesuffix(".py").replace("/", ".")
+        raise StartError(f"{path} is a file; give the module's name. Did you mean {module_name}?")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
