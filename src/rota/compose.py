@@ -69,6 +69,8 @@ class OpenData(NamedTuple):
     store: Store
     pepper: Pepper
     sealer: AuditSealer
+
+
 ENDINGS_SECONDS = 0.5
 BACKLOG_SECONDS = 10
 RETENTION_SECONDS = 60

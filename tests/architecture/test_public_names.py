@@ -47,7 +47,11 @@ def test_importing_rota_loads_neither_server_nor_transport() -> None:
 
 def test_the_client_and_worker_load_no_server() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", "import rota, sys; rota.AsyncClient, rota.Client, rota.Worker; print(*sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            "import rota, sys; rota.AsyncClient, rota.Client, rota.Worker; print(*sys.modules)",
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -101,7 +101,9 @@ def test_all_that_match_are_replayed_and_nothing_else(server: LiveServer) -> Non
     name, other = server.type(), server.type()
     jobs, apart = [dead(server, name) for _ in range(3)], dead(server, other)
     assert act(server.admin, "replay", type=name, status="failed") == {
-        "matched": 3, "done": 3, "remaining": 0,
+        "matched": 3,
+        "done": 3,
+        "remaining": 0,
         "next_cursor": None,
     }
     assert [server.admin.job(job["id"])["status"] for job in [*jobs, apart]] == [*["pending"] * 3, "failed"]

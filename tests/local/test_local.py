@@ -102,7 +102,8 @@ def test_an_applications_own_database_can_be_shared(tmp_path: Path, monkeypatch:
 
 
 def test_data_that_cannot_be_used_is_told_and_leaves_nothing_running(tmp_path: Path) -> None:
-    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
     before = threading.active_count()
     with pytest.raises(StartError, match="chmod 700"), Local(tmp_path / "open"):
         pass

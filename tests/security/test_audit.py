@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from rota.api.routes import ROUTES
 from tests.live_server import Api, LiveServer, created, fresh, problem
 from tests.security.evidence import named
 
 MARKER = "m4rk3r-audit"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server of its own: how many refusals are told apart in a minute is limited."""
+    with LiveServer(tmp_path_factory.mktemp("audited")) as live:
+        yield live
 
 
 def entries(server: LiveServer, **wanted: str) -> list[dict[str, Any]]:

@@ -409,6 +409,4 @@ OPEN: Final = (
     ),
 )
 
-ROUTES: Final[tuple[Route, ...]] = (
-    JOBS + MANAGEMENT + QUEUES + TYPES + WORKERS + ACCESS + OPEN
-)
+ROUTES: Final[tuple[Route, ...]] = JOBS + MANAGEMENT + QUEUES + TYPES + WORKERS + ACCESS + OPEN

@@ -27,10 +27,11 @@ worker = App(
 Examples:
 
   rota worker my.tasks --token-file mailer.token    all tasks of my/tasks.py
-  rota worker my.tasks:mail --concurrency 50        one task or one collection of it
+  rota worker my.tasks:mail --concurrency 50        one task or one collection
   rota worker my.tasks --url https://rota.example.org --token-file mailer.token
 
-It needs a token of its own, in a file or in ROTA_TOKEN; `rota tokens create` makes it.
+It needs a token of its own, in a file or in ROTA_TOKEN: see
+`rota tokens create`.
 
 A task is a function with a decorator:
 
