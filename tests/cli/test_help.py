@@ -16,6 +16,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("enqueue",),
     ("jobs", "list"),
     ("jobs", "show"),
+    ("jobs", "logs"),
     ("jobs", "cancel"),
     ("jobs", "replay"),
     ("jobs", "delete"),
@@ -44,6 +45,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("restore",),
     ("admin", "reset-token"),
     ("demo",),
+    ("completion",),
     ("version",),
 )
 
@@ -71,8 +73,10 @@ def test_help_of_every_command_shows_one_to_five_examples_of_it(
     assert [line for line in examples.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_knows_json(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [one for one in COMMANDS if one != ("completion",)], ids=" ".join)
+def test_every_command_that_prints_no_script_knows_json(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     app([*words, "--help"])
     assert "--json" in capsys.readouterr().out
 

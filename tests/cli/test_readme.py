@@ -1,4 +1,7 @@
-"""The README's tour, run as it stands there: every block, in order, against a fresh server."""
+"""The README's tour, run as it stands there: every block, in order, against a fresh server.
+
+Its translation has the same commands, links and parts, so that one proof holds for both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[2] / "README.md"
+CHINESE = README.with_name("README.zh-CN.md")
 BIN = Path(sys.executable).parent
 
 
@@ -68,3 +74,25 @@ def test_the_tour_works_by_copy_and_paste(tmp_path: Path) -> None:
     assert re.search(r"job \d+ is pending", said)
     assert re.search(r"word.count .* completed", said)
     assert re.search(r"word.count .* failed", said)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(r"^```.*?^```$", id="code blocks"),
+        pytest.param(r"^#+ |^- ", id="headings and list items"),
+        pytest.param(r"^- \[[^\]]+\.md\]\([^)]+\)", id="pages"),
+    ],
+)
+def test_the_chinese_readme_has_the_same_parts(part: str) -> None:
+    english, chinese = (
+        re.findall(part, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for page in (README, CHINESE)
+    )
+    assert english
+    assert chinese == english
+
+
+def test_each_readme_links_to_the_other() -> None:
+    heads = [page.read_text(encoding="utf-8").split("\n\n")[1] for page in (README, CHINESE)]
+    assert heads == ["**English** | [简体中文](README.zh-CN.md)", "[English](README.md) | **简体中文**"]

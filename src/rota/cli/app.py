@@ -42,8 +42,8 @@ the server at --url, else ROTA_URL, else the one whose data folder is
 COMMANDS: Final = (
     ("serve", "rota.cli.serve:serve", "Run the server on this machine."),
     ("worker", "rota.cli.worker:worker", "Run a worker: fetch jobs and call your Python functions."),
-    ("enqueue", "rota.cli.enqueue:enqueue", "Hand in a job."),
-    ("jobs", "rota.cli.jobs:jobs", "List, show, cancel, replay, delete and await jobs."),
+    ("enqueue", "rota.cli.enqueue:enqueue", "Hand in a job, or a file of them."),
+    ("jobs", "rota.cli.jobs:jobs", "List, show, cancel, replay, delete and await jobs; read logs."),
     ("queues", "rota.cli.queues:queues", "See what waits where; make, pause and resume queues."),
     ("types", "rota.cli.types:types", "Declare the types of jobs that the server takes."),
     ("workers", "rota.cli.workers:workers", "See who fetches jobs and what they run; drain one."),
@@ -54,6 +54,7 @@ COMMANDS: Final = (
     ("restore", "rota.cli.restore:restore", "Put a backup in the place of the database."),
     ("admin", "rota.cli.admin:admin", "Open the door with access to the data folder."),
     ("demo", "rota.cli.demo:demo", "See it work on real files, and check the result."),
+    ("completion", "rota.cli.completion:completion", "Print what a shell needs to complete commands."),
     ("version", "rota.cli.version:version", "Print the version."),
 )
 for _rank, (_name, _place, _line) in enumerate(COMMANDS):

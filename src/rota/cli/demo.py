@@ -14,9 +14,8 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from rota.cli import output
-from rota.cli.connection import JsonFlag
 from rota.cli.failures import FAILED, OK
-from rota.cli.values import FLAG
+from rota.cli.values import FLAG, JSON
 from rota.demo.run import Demo, Progress, Reporter, Summary
 from rota.host import ADMIN_FILE
 
@@ -36,7 +35,7 @@ def run_demo(
     *,
     path: Path | None = None,
     keep: Annotated[bool, FLAG] = False,
-    as_json: JsonFlag = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> int:
     """Run a server and two workers on real files, kill one worker, and check that nothing is lost.
 

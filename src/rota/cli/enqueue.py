@@ -1,4 +1,4 @@
-"""``rota enqueue``: hand in one job."""
+"""``rota enqueue``: hand in one job, or one for each line of a file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import os
 import stat
 import sys
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import App, Parameter
 
 from rota.cli import output
+from rota.cli.bulk import enqueue_file
 from rota.cli.connection import JsonFlag, Server, ask
-from rota.cli.failures import Misuse, NextStep
+from rota.cli.failures import OK, Misuse, NextStep
 from rota.cli.values import DURATION, INSTANT
 from rota.client import calls
 from rota.client.jobs import JobSpec
 from rota.domain.names import NAME
 from rota.errors import ValidationFailed
+
+MISPLACED: Final = Parameter(name="--payload", show=False, allow_leading_hyphen=True)
+"""What people try first; it is answered with the right way."""
 
 enqueue = App(
     name="enqueue",
@@ -29,8 +34,9 @@ Examples:
   rota enqueue report.build --priority medium --delay 10m
   curl -s https://example.org/order.json | rota enqueue order.import -
   rota enqueue invoice.print '{"no": 17}' --idempotency-key invoice-17
+  rota enqueue mail.send --file mails.jsonl --priority low
 
-The last one may be repeated: the same key never makes a second job.""",
+A command with an idempotency key may be repeated: it makes no second job.""",
 )
 
 
@@ -47,10 +53,12 @@ def enqueue_job(
     max_retries: int | None = None,
     timeout: Annotated[float | None, DURATION] = None,
     idempotency_key: str | None = None,
+    file: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
+    payload_flag: Annotated[str | None, MISPLACED] = None,
     server: Server = Server(),
     as_json: JsonFlag = False,
-) -> None:
-    """Hand in a job. When the command returns, the job is on the server's disk.
+) -> int:
+    """Hand in a job, or one for each line of a file. When the command returns, they are on the server's disk.
 
     Parameters
     ----------
@@ -72,10 +80,21 @@ def enqueue_job(
         How long one attempt may take; else the type's.
     idempotency_key
         A name of your own for this job: the same key again gives back the same job.
+        With --file the number of the line is added: KEY-1, KEY-2.
+    file
+        A file with one payload per line, as JSON; - is stdin. Each line becomes a job with the other
+        options. Bad lines are reported and skipped. --json then prints one document with the counts.
     """
+    if payload_flag is not None:
+        raise NextStep(
+            Misuse("There is no option --payload."),
+            f"The payload is the second argument: rota enqueue {type} '{{}}'",
+        )
+    if file is not None and payload is not None:
+        raise Misuse("Give a payload or --file, not both: the file holds the payloads.")
     spec = JobSpec(
         type,
-        payload=msgspec.Raw(_document(payload)),
+        payload=msgspec.Raw(b"{}" if file else _document(payload)),
         queue=queue,
         priority=priority,
         max_retries=max_retries,
@@ -85,14 +104,21 @@ def enqueue_job(
         timeout_seconds=timeout,
     )
     try:
-        reply = ask(server, calls.enqueue(spec))
+        if file is not None:
+            return enqueue_file(file, spec, server, as_json=as_json)
+        return _enqueue(spec, server, as_json)
     except ValidationFailed as refused:
         if any(one.field == "type" for one in refused.errors):
             adds = f"; `rota types put {type}` declares this one" if NAME.fullmatch(type) else ""
             raise NextStep(refused, f"`rota types list` shows the types{adds}.") from None
         raise
+
+
+def _enqueue(spec: JobSpec, server: Server, as_json: bool) -> int:
+    reply = ask(server, calls.enqueue(spec))
     if as_json:
-        return output.document(reply.body)
+        output.document(reply.body)
+        return OK
     job = reply.value
     if job.idempotency_replayed:
         output.say(f"Job {job.id} was there already: {job.type}, {job.status}.")
@@ -102,7 +128,7 @@ def enqueue_job(
         start = "" if job.run_at is None else f", not before {output.moment(job.run_at)}"
         output.say(f"Job {job.id}: {job.type}, {job.priority} priority, queue {job.queue}{start}.")
     output.hint(f"Follow it with: rota jobs show {job.id}")
-    return None
+    return OK
 
 
 def _document(argument: str | None) -> bytes:

@@ -11,10 +11,11 @@ import msgspec
 from cyclopts import App
 
 from rota.cli import actions, output
-from rota.cli.connection import JsonFlag, Server, ask, converse
+from rota.cli.connection import JsonFlag, Reply, Server, ask, converse, with_body
 from rota.cli.values import INSTANT, spoken
 from rota.client import calls
 from rota.client.aio import AsyncClient
+from rota.client.answers import Page
 from rota.client.jobs import AttemptInfo, JobInfo, LogInfo
 from rota.errors import Forbidden
 
@@ -25,6 +26,7 @@ Examples:
 
   rota jobs list --status failed          the dead letters
   rota jobs show 17                       one job, its attempts and its log
+  rota jobs logs 17                       all that its handler logged
   rota jobs replay 17                     start a failed job over
   rota jobs wait 17                       wait until it has ended""",
 )
@@ -154,6 +156,42 @@ def show(id: int, /, *, server: Server = Server(), as_json: JsonFlag = False) ->
     if job.status in {"failed", "cancelled"}:
         output.hint(f"Start it over with: rota jobs replay {job.id}")
     return None
+
+
+@jobs.command(
+    name="logs",
+    help_epilogue="""\
+Examples:
+
+  rota jobs logs 17
+  rota jobs logs 17 --json""",
+)
+def logs(id: int, /, *, server: Server = Server(), as_json: JsonFlag = False) -> None:
+    """Print all log lines of a job, those of its first attempt first.
+
+    Parameters
+    ----------
+    id
+        The job's number, as `rota jobs list` shows it.
+    """
+    pages = converse(server, lambda client: _log_pages(client, id))
+    if as_json:
+        found = (msgspec.json.decode(page.body, type=Page[msgspec.Raw]) for page in pages)
+        items = [line for page in found for line in page.items]
+        return output.document(msgspec.json.encode(Page(items)))
+    if not any(page.value.items for page in pages):
+        output.hint("The job has no log lines.")
+    for page in pages:
+        for line in page.value.items:
+            output.say(f"{line.at:%Y-%m-%d %H:%M:%S}  attempt {line.attempt}  {line.text or ''}")
+    return None
+
+
+async def _log_pages(client: AsyncClient, id: int) -> Sequence[Reply[Page[LogInfo]]]:
+    pages = [await client.send(with_body(calls.logs(id, None)))]
+    while (cursor := pages[-1].value.next_cursor) is not None:
+        pages.append(await client.send(with_body(calls.logs(id, cursor))))
+    return pages
 
 
 async def _whole(client: AsyncClient, id: int) -> tuple[JobInfo, Sequence[AttemptInfo], Sequence[LogInfo]]:

@@ -82,10 +82,17 @@ def error(detail: str, step: str | None = None) -> None:
 
 def document(body: bytes) -> None:
     """The API's JSON as it came. On a terminal, characters that could act on it are written as ``\\u…``."""
-    text = body.rstrip().decode("utf-8", "backslashreplace")
-    if sys.stdout.isatty():
-        text = _UNSEEN_IN_JSON.sub(_escaped, text)
-    sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
+    parts((body.rstrip(), b"\n"))
+
+
+def parts(document: Iterable[bytes]) -> None:
+    """A JSON document too large for the memory, in parts that do not break a character."""
+    on_terminal = sys.stdout.isatty()
+    for part in document:
+        text = part.decode("utf-8", "backslashreplace")
+        sys.stdout.buffer.write(
+            (_UNSEEN_IN_JSON.sub(_escaped, text) if on_terminal else text).encode("utf-8")
+        )
     sys.stdout.buffer.flush()
 
 

@@ -11,8 +11,11 @@ from rota.cli import output
 
 
 @contextmanager
-def bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields what is to be called with the amount done and the whole; shown on stderr, gone at the end."""
+def bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Yields what is to be called with the amount done and the whole, where it is known.
+
+    Shown on stderr, gone at the end.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = output.stderr()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:

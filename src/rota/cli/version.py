@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+from typing import Annotated
 
 import msgspec
 from cyclopts import App
 
 from rota import __version__
 from rota.cli import output
-from rota.cli.connection import JsonFlag
+from rota.cli.values import JSON
 
 version = App(
     name="version",
@@ -23,7 +24,7 @@ Examples:
 
 
 @version.default
-def print_version(*, as_json: JsonFlag = False) -> None:
+def print_version(*, as_json: Annotated[bool, JSON] = False) -> None:
     """Print the version of Rota, and of the Python and SQLite it runs on."""
     numbers = {"rota": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     if as_json:
