@@ -171,3 +171,8 @@ def test_whoever_manages_jobs_reaches_them_but_sees_no_more_than_before(server: 
 def test_unknown_jobs_are_404(server: LiveServer) -> None:
     for path in ("/jobs/999999999", "/jobs/999999999/attempts", "/jobs/999999999/logs", "/jobs/0"):
         problem(server.admin.get(path), 404, "not-found")
+
+
+@pytest.mark.parametrize("query", ["schedule_id=null", "created_after=null", "limit=null"])
+def test_the_word_null_is_no_value_of_a_parameter(server: LiveServer, query: str) -> None:
+    problem(server.admin.get(f"/jobs?{query}"), 422, "validation-failed")

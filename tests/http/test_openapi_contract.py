@@ -110,7 +110,7 @@ def patient(case: Case[Any]) -> Case[Any]:
     for place in (case.body, case.query):
         if isinstance(place, dict):
             wait = place.get("wait_seconds")
-            if isinstance(wait, int | float) and 0 < wait <= MAX_WAIT_SECONDS:
+            if isinstance(wait, int | float) and wait is not True and 0 < wait <= MAX_WAIT_SECONDS:
                 place["wait_seconds"] = 0
     return case
 

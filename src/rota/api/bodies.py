@@ -106,9 +106,14 @@ def query_reader(struct: type[T]) -> Callable[[bytes], T]:
     def read(query: bytes) -> T:
         found = _parameters(query)
         try:
-            return msgspec.convert(found, struct, strict=False)
+            decoded = msgspec.convert(found, struct, strict=False)
         except msgspec.ValidationError as fault:
             raise explain(fault, struct, b"") from None
+        for name in found:
+            # The lenient decoder takes the word null for a value that is missing.
+            if getattr(decoded, name, None) is None:
+                raise ValidationFailed.of(name, "invalid", "null is no value; leave the parameter out")
+        return decoded
 
     return read
 
