@@ -109,9 +109,9 @@ def query_reader(struct: type[T]) -> Callable[[bytes], T]:
             decoded = msgspec.convert(found, struct, strict=False)
         except msgspec.ValidationError as fault:
             raise explain(fault, struct, b"") from None
-        for name in found:
+        for name, text in found.items():
             # The lenient decoder takes the word null for a value that is missing.
-            if getattr(decoded, name, None) is None:
+            if text.lower() == "null" and msgspec.to_builtins(decoded)[name] is None:
                 raise ValidationFailed.of(name, "invalid", "null is no value; leave the parameter out")
         return decoded
 
