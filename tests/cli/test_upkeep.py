@@ -45,7 +45,7 @@ def let_in(rota: Rota) -> None:
     deadline = time.monotonic() + 5
     while (ended := rota("jobs", "list")).code:
         assert time.monotonic() < deadline, ended.err
-        time.sleep(0.1)
+        time.sleep(0.1)  # another process: it tells nobody when it has read its tokens again
 
 
 def filled(rota: Rota, jobs: int = 3) -> None:

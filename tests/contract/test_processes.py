@@ -50,9 +50,9 @@ def hold_the_lock(path: Path, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         immediate(connection)
-        time.sleep(0.4)
+        time.sleep(0.4)  # the case: the lock is held for so long
         connection.rollback()
-        time.sleep(0.05)
+        time.sleep(0.05)  # and free for so long
     connection.close()
 
 

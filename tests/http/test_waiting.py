@@ -37,7 +37,7 @@ def until_waiting(server: LiveServer, api: Api, claims: int) -> None:
     # The server tells nobody who waits; what it has read is behind the answer to a later request.
     for _ in range(claims + 2):
         assert api.get("/types").status_code == 200
-    time.sleep(0.2)
+    time.sleep(0.2)  # between the look and the wait nothing can be asked
 
 
 def test_a_waiting_claim_gets_a_job_at_once(server: LiveServer, pool: ThreadPoolExecutor) -> None:

@@ -128,11 +128,11 @@ def test_closing_ends_a_claim_that_waits(folder: Path) -> None:
         waiting.start()
         job = double.enqueue(client, n=1)
         while client.get(job.id).status != "running":
-            time.sleep(0.01)
+            time.sleep(0.01)  # the state of the job is the signal
         waiting.join()
         waiting = threading.Thread(target=lambda: got.append(client.claim(types=["double"], wait_seconds=60)))
         waiting.start()
-        time.sleep(0.1)
+        time.sleep(0.1)  # the queue tells nobody who waits
     waiting.join(timeout=10)
     assert not waiting.is_alive()
     assert got[1] is None

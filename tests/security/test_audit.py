@@ -34,7 +34,7 @@ def refusals(server: LiveServer, actor: str, least: int) -> list[dict[str, Any]]
     deadline = time.monotonic() + 10
     while len(found := entries(server, actor=actor, action="request")) < least:
         assert time.monotonic() < deadline, found
-        time.sleep(0.1)
+        time.sleep(0.1)  # the rows come with a task of the server's own
     return found
 
 
