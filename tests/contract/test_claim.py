@@ -213,6 +213,19 @@ async def test_a_repeat_ends_its_original_that_still_waits(store: Store) -> None
     assert ids(await asyncio.wait_for(repeat, 10)) == [jobs[0].id]
 
 
+async def test_a_repeat_in_other_lanes_ends_its_original_for_good(store: Store) -> None:
+    claim_id = uuid.uuid4().bytes
+    await put_type(store, "other")
+    other = frozenset({"other"})
+    original = asyncio.create_task(store.claim(claim_of(claim_id=claim_id, types=other), wait_seconds=50))
+    await settled(store)
+    (job,) = await enqueued(store, new_job())
+    assert ids(await store.claim(claim_of(claim_id=claim_id, repeat=True))) == [job.id]
+    (left,) = await enqueued(store, new_job("other"))
+    assert await asyncio.wait_for(original, 10) == []
+    assert (await stored(store, left)).status == "pending"
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
